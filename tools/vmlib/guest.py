@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One guest: its QEMU, its output, how it ended."""
+
+import asyncio
+import os
+import shutil
+import sys
+
+from . import kernel_log
+from . import qemu
+
+# How long a boot may take to reach the script on a busy machine, by kernel, for
+# each guest that boots at the time.
+_BOOT_SECONDS = {"stock": 90, "debug": 180}
+_BOOTS = 3
+
+
+class Guest:
+    """Guest `node` of a run; `status` is its script's, once there is one."""
+
+    def __init__(self, node, options, accel):
+        self.node = node
+        self.options = options
+        self.accel = accel
+        self.status = None
+        self.log = f"{qemu.SHARE}/node-{node}.dmesg"
+        self.process = None
+
+    def _mark(self, name):
+        """The file by which this guest tells that it has come to `name`."""
+        return f"{qemu.RUN}/{name}.{self.node}"
+
+    def started(self):
+        """Whether the script has been started."""
+        return os.path.exists(self._mark("started"))
+
+    async def run(self):
+        """Boots the guest and waits for its end. A boot that fails before the
+        script has started is repeated, visibly; nothing after that is."""
+        for attempt in range(1, _BOOTS + 1):
+            await self._boot()
+            if self.started():
+                break
+            self._tell(f"boot {attempt} of {_BOOTS} failed before the script had started")
+            if attempt < _BOOTS:
+                shutil.move(self.log, f"{self.log}.boot-{attempt}")
+        try:
+            with open(self._mark("status")) as file:
+                self.status = int(file.read())
+        except (FileNotFoundError, ValueError):
+            self._tell("the guest ended before its script did")
+            self.status = 1
+
+    async def _boot(self):
+        self.process = await asyncio.create_subprocess_exec(
+            *qemu.command(self.node, self.options, self.accel),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output = asyncio.create_task(self._copy_output())
+        limit = asyncio.create_task(self._limit_boot())
+        await self.process.wait()
+        limit.cancel()
+        await output
+
+    async def _limit_boot(self):
+        await asyncio.sleep(_BOOT_SECONDS[self.options.kernel] * self.options.nodes)
+        if not self.started():
+            self.kill()
+
+    async def _copy_output(self):
+        prefix = f"[{self.node}] ".encode() if self.options.nodes > 1 else b""
+        begun = False
+        while data := await self.process.stdout.read(65536):
+            if prefix:
+                lines = data.split(b"\n")
+                data = b"\n".join(
+                    prefix + line if (number or not begun) and (line or number < len(lines) - 1) else line
+                    for number, line in enumerate(lines)
+                )
+                begun = bool(lines[-1])
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+    def kill(self):
+        """Ends the guest's QEMU, if it runs."""
+        if self.process and self.process.returncode is None:
+            self.process.kill()
+
+    def report(self):
+        """The kernel's first report of a bug, as lines, or None."""
+        return kernel_log.report(self.log)
+
+    def _tell(self, text):
+        print(f"vm: node {self.node}: {text}", file=sys.stderr, flush=True)

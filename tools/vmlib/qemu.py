@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of one guest."""
+
+from . import tsc
+
+ROOT_DISK = "/guest/root.squashfs"
+MODULE_DISK = "/boot/image/modules.squashfs"
+KERNEL = "/boot/image/vmlinuz"
+RUN = "/run/vm"
+SHARE = "/share"
+
+# The kernel's parameters. Mitigations, probing for absent hardware and address
+# randomisation cost seconds under emulation and test nothing of ours. An oops
+# ends the guest, so that it is noticed at once.
+PARAMETERS = (
+    "console=ttyS0 rdinit=/init panic=-1 oops=panic mitigations=off nokaslr "
+    "tsc=reliable no_timer_check i8042.noaux i8042.nokbd i8042.noprobe "
+    "cryptomgr.notests apparmor=0 audit=0 net.ifnames=0 kunit.enable=1 "
+    "watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=90"
+)
+
+
+# Each device gets a slot of its own, four apart, so that all of them share one
+# interrupt link: the guest's ACPI interpreter takes long over every link.
+_SLOTS = {"output": 1, "root": 2, "modules": 3, "vm": 4, "share": 5, "src": 6, "port": 7}
+_NO_HOTPLUG = [
+    "-global",
+    "PIIX4_PM.acpi-root-pci-hotplug=off",
+    "-global",
+    "PIIX4_PM.acpi-pci-hotplug-with-bridge-support=off",
+]
+
+
+def device(name, model):
+    """A PCI device in its slot."""
+    return ["-device", f"{model},addr={4 * _SLOTS[name]:#x}"]
+
+
+def drive(name, path):
+    """A read-only disk that any number of guests may share."""
+    backend = f"file={path},id={name},if=none,format=raw,readonly=on,cache=unsafe"
+    return ["-drive", backend] + device(name, f"virtio-blk-pci,drive={name}")
+
+
+def folder(name, path, readonly=False):
+    """A folder that the guest mounts by 9p under its name."""
+    backend = f"local,id={name},path={path},security_model=none,multidevs=remap"
+    return ["-fsdev", backend + (",readonly=on" if readonly else "")] + device(
+        name, f"virtio-9p-pci,fsdev={name},mount_tag={name}"
+    )
+
+
+def network(node, nodes):
+    """One layer 2 for all: a hub inside the first guest's QEMU, to which the
+    others connect through Unix sockets. Nothing leaves this machine."""
+    mac = f"52:54:00:51:b0:{node:02x}"
+    card = device("port", f"virtio-net-pci,netdev=port,mac={mac},host_mtu=9000,romfile=")
+    if node > 1:
+        cable = f"stream,id=port,server=off,addr.type=unix,addr.path={RUN}/cable.{node},reconnect-ms=100"
+        return ["-netdev", cable] + card
+    if nodes == 1:
+        # A cable whose far end does not exist: it is up, and takes what is sent.
+        ends = f"local.type=unix,local.path={RUN}/cable.1,remote.type=unix,remote.path={RUN}/nowhere"
+        return ["-netdev", f"dgram,id=port,{ends}"] + card
+    args = ["-netdev", "hubport,id=port,hubid=0"] + card
+    for other in range(2, nodes + 1):
+        args += [
+            "-netdev",
+            f"stream,id=cable{other},server=on,addr.type=unix,addr.path={RUN}/cable.{other}",
+            "-netdev",
+            f"hubport,id=hub{other},hubid=0,netdev=cable{other}",
+        ]
+    return args
+
+
+def command(node, options, accel):
+    """The words that start guest `node`; its log goes to a file, the output of
+    its script to standard output."""
+    cpu = "host" if accel == "kvm" else "max,la57=off"
+    parameters = f"{PARAMETERS} vm.node={node} vm.nodes={options.nodes}"
+    if accel == "tcg":
+        parameters += f" tsc_early_khz={tsc.khz()}"
+    return (
+        ["qemu-system-x86_64", "-machine", "pc,usb=off", "-cpu", cpu]
+        + ["-accel", "tcg,thread=multi" if accel == "tcg" else accel]
+        + ["-smp", str(options.cpus), "-m", str(options.mem)]
+        + ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        + ["-kernel", KERNEL, "-initrd", f"/src/build/{options.kernel}/initramfs"]
+        + ["-append", parameters]
+        + ["-serial", f"file:{SHARE}/node-{node}.dmesg"]
+        + _NO_HOTPLUG
+        + ["-chardev", "file,id=output,path=/dev/stdout"]
+        + device("output", "virtio-serial-pci")
+        + ["-device", "virtserialport,chardev=output,name=output"]
+        + drive("root", ROOT_DISK)
+        + drive("modules", MODULE_DISK)
+        + folder("vm", RUN)
+        + folder("share", SHARE)
+        + folder("src", "/src", readonly=True)
+        + network(node, options.nodes)
+    )
