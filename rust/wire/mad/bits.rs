@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fields of attributes, by bit offset and width as the IBA's tables have them.
+
+use crate::types::{
+    Gid,
+    Guid,
+    Lid,
+    PKey,
+    PortNum,
+    QKey,
+    Qpn,
+    Sl, //
+};
+
+/// A value that fits some bits.
+pub(super) trait Field {
+    /// The value of `bits`, of which the high ones are zero.
+    fn from_bits(bits: u128) -> Self;
+    /// The bits of the value; those above the field's width are dropped.
+    fn to_bits(self) -> u128;
+}
+
+macro_rules! integer_fields {
+    ($($int:ty),*) => {
+        $(impl Field for $int {
+            #[inline]
+            fn from_bits(bits: u128) -> Self {
+                bits as $int
+            }
+            #[inline]
+            fn to_bits(self) -> u128 {
+                self.into()
+            }
+        })*
+    };
+}
+
+macro_rules! newtype_fields {
+    ($($newtype:ty => $int:ty),* $(,)?) => {
+        $(impl Field for $newtype {
+            #[inline]
+            fn from_bits(bits: u128) -> Self {
+                Self::new(bits as $int)
+            }
+            #[inline]
+            fn to_bits(self) -> u128 {
+                self.get().into()
+            }
+        })*
+    };
+}
+
+integer_fields!(u8, u16, u32, u64);
+newtype_fields! {
+    Guid => u64,
+    Lid => u16,
+    PKey => u16,
+    PortNum => u8,
+    QKey => u32,
+    Qpn => u32,
+    Sl => u8,
+}
+
+impl Field for bool {
+    #[inline]
+    fn from_bits(bits: u128) -> Self {
+        bits != 0
+    }
+    #[inline]
+    fn to_bits(self) -> u128 {
+        self.into()
+    }
+}
+
+impl Field for Gid {
+    #[inline]
+    fn from_bits(bits: u128) -> Self {
+        Self::new(bits.to_be_bytes())
+    }
+    #[inline]
+    fn to_bits(self) -> u128 {
+        u128::from_be_bytes(self.get())
+    }
+}
+
+/// Where a field of `WIDTH` bits lies whose most significant bit is the `OFFSET`th of its
+/// structure.
+struct Place<const OFFSET: usize, const WIDTH: usize>;
+
+impl<const OFFSET: usize, const WIDTH: usize> Place<OFFSET, WIDTH> {
+    const FIRST: usize = OFFSET / 8;
+    const END: usize = (OFFSET + WIDTH).div_ceil(8);
+    const SHIFT: usize = {
+        // All its bytes fit the 128 bits that fields are moved in.
+        assert!(WIDTH > 0 && Self::END - Self::FIRST <= 16);
+        Self::END * 8 - OFFSET - WIDTH
+    };
+    const MASK: u128 = u128::MAX >> (128 - WIDTH);
+}
+
+/// Reads a field. Bits beyond the end of `data` read as zero.
+#[inline]
+pub(super) fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> u128 {
+    let place = data.get(const { Place::<OFFSET, WIDTH>::FIRST..Place::<OFFSET, WIDTH>::END });
+    let bytes = place.unwrap_or(&[]).iter();
+    let word = bytes.fold(0, |word: u128, &byte| word << 8 | u128::from(byte));
+    word >> const { Place::<OFFSET, WIDTH>::SHIFT } & const { Place::<OFFSET, WIDTH>::MASK }
+}
+
+/// Writes a field and leaves its neighbours alone. Nothing happens if it ends beyond `data`.
+#[inline]
+pub(super) fn set<const OFFSET: usize, const WIDTH: usize>(data: &mut [u8], bits: u128) {
+    let mut mask = const { Place::<OFFSET, WIDTH>::MASK << Place::<OFFSET, WIDTH>::SHIFT };
+    let mut word = bits << const { Place::<OFFSET, WIDTH>::SHIFT } & mask;
+    let place = data.get_mut(const { Place::<OFFSET, WIDTH>::FIRST..Place::<OFFSET, WIDTH>::END });
+    for byte in place.unwrap_or(&mut []).iter_mut().rev() {
+        *byte = *byte & !(mask as u8) | word as u8;
+        mask >>= 8;
+        word >>= 8;
+    }
+}
+
+/// Whether a field ends within a structure of `len` bytes.
+pub(super) const fn fits(offset: usize, width: usize, len: usize) -> bool {
+    offset + width <= len * 8
+}
+
+/// Declares a plain structure from a table of its fields: name, type, bit offset, width.
+///
+/// It gets `read` and `write` over a slice of at least `LEN` bytes; whoever calls them knows the
+/// size. `write` clears what lies between the fields.
+macro_rules! attribute {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident [$len:literal] {
+            $($(#[$fmeta:meta])* $field:ident: $ty:ty = $offset:literal, $width:literal;)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$fmeta])* pub $field: $ty,)*
+        }
+
+        impl $name {
+            /// Size in bytes.
+            pub const LEN: usize = $len;
+
+            #[allow(dead_code, reason = "not every structure is read in every place")]
+            pub(in $crate::mad) fn read(data: &[u8]) -> Self {
+                const { $(assert!($crate::mad::bits::fits($offset, $width, $len));)* }
+                Self {
+                    $($field: $crate::mad::bits::Field::from_bits(
+                        $crate::mad::bits::get::<$offset, $width>(data),
+                    ),)*
+                }
+            }
+
+            #[allow(dead_code, reason = "not every structure is written in every place")]
+            pub(in $crate::mad) fn write(&self, data: &mut [u8]) {
+                for byte in data.iter_mut().take($len) {
+                    *byte = 0;
+                }
+                $($crate::mad::bits::set::<$offset, $width>(
+                    data,
+                    $crate::mad::bits::Field::to_bits(self.$field),
+                );)*
+            }
+        }
+    };
+}
+
+pub(super) use attribute;
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_wire_bits))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_across_bytes() {
+        let data = [0x12, 0x34, 0x56, 0x78];
+        assert_eq!(get::<0, 4>(&data), 1);
+        assert_eq!(get::<4, 8>(&data), 0x23);
+        assert_eq!(get::<12, 1>(&data), 0);
+        assert_eq!(get::<13, 1>(&data), 1);
+        assert_eq!(get::<0, 32>(&data), 0x1234_5678);
+        assert_eq!(get::<24, 16>(&data), 0);
+    }
+
+    #[test]
+    fn set_leaves_neighbours() {
+        let mut data = [0xff; 4];
+        set::<4, 8>(&mut data, 0);
+        assert_eq!(data, [0xf0, 0x0f, 0xff, 0xff]);
+        set::<4, 8>(&mut data, 0xfff);
+        assert_eq!(data, [0xff; 4]);
+        set::<24, 16>(&mut data, 0);
+        assert_eq!(data, [0xff; 4]);
+    }
+
+    #[test]
+    fn widest_field() {
+        let mut data = [0; 16];
+        set::<0, 128>(&mut data, u128::MAX - 1);
+        assert_eq!(get::<0, 128>(&data), u128::MAX - 1);
+        assert_eq!(get::<64, 64>(&data), u128::from(u64::MAX - 1));
+    }
+}

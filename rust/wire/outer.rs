@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The outer header: what stands between the UDP header and the LRH of a packet.
+//!
+//! It is not the IBA's. A cable between two switches of this emulator is a pair of UDP endpoints;
+//! the header says that a datagram is meant for such a cable and proves, by a number that only its
+//! two ends know, that it comes from the other end. Control messages make, watch and end cables;
+//! their bodies are in [`control`].
+//!
+//! ```text
+//!  0       8       16      24      32
+//!  +-------+-------+-------+-------+
+//!  |  's'  |  'i'  |  'b'  |version|
+//!  +-------+-------+-------+-------+
+//!  | kind  | flags |   reserved    |
+//!  +-------+-------+-------+-------+
+//!  |            cookie             |
+//!  |                               |
+//!  +-------+-------+-------+-------+
+//! ```
+//!
+//! All numbers are big-endian. The first four bytes keep their place in every version. The size is
+//! a multiple of 8, so that packets that follow are as aligned as their datagrams.
+
+pub mod control;
+
+use crate::codec;
+use crate::error::WireError;
+use zerocopy::byteorder::big_endian::{
+    U16,
+    U64, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout,
+    Unaligned, //
+};
+
+/// Size in bytes.
+pub const LEN: usize = size_of::<Raw>();
+
+/// The only version.
+pub const VERSION: u8 = 1;
+
+/// The UDP port that switches listen on unless told otherwise: in the range for private use, above
+/// the ephemeral ports of Linux.
+pub const DEFAULT_UDP_PORT: u16 = 61_515;
+
+const MAGIC: [u8; 3] = *b"sib";
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    magic: [u8; 3],
+    version: u8,
+    kind: u8,
+    flags: u8,
+    reserved: U16,
+    cookie: U64,
+}
+
+/// What follows the outer header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A packet, LRH through ICRC.
+    #[default]
+    Data = 0,
+    /// "I want a cable": a [`control::Hello`].
+    Hello = 1,
+    /// "You have one": a [`control::Hello`] with the nonce of the one that it answers.
+    HelloAck = 2,
+    /// "I am still here": a [`control::Keepalive`].
+    Keepalive = 3,
+    /// "I am leaving": a [`control::Bye`].
+    Bye = 4,
+    /// "You get no cable": a [`control::Refuse`].
+    Refuse = 5,
+    /// "I am here, whoever listens": a [`control::Beacon`].
+    Beacon = 6,
+}
+
+impl Kind {
+    const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Data),
+            1 => Some(Self::Hello),
+            2 => Some(Self::HelloAck),
+            3 => Some(Self::Keepalive),
+            4 => Some(Self::Bye),
+            5 => Some(Self::Refuse),
+            6 => Some(Self::Beacon),
+            _ => None,
+        }
+    }
+}
+
+/// An outer header of the present version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outer {
+    /// What follows.
+    pub kind: Kind,
+    /// None is defined: sent as 0, ignored on receipt.
+    pub flags: u8,
+    /// The cookie of the receiving end, as it said in its [`control::Hello`]; 0 while the sender
+    /// does not know it.
+    pub cookie: u64,
+}
+
+impl Outer {
+    /// Reads the header of a datagram and returns it with what follows.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::Truncated`], [`WireError::OuterMagic`], [`WireError::OuterVersion`],
+    /// [`WireError::OuterKind`].
+    #[inline]
+    pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), WireError> {
+        let (head, body) = datagram.split_at_checked(LEN).ok_or(WireError::Truncated)?;
+        let raw: Raw = codec::read(head)?;
+        if raw.magic != MAGIC {
+            return Err(WireError::OuterMagic);
+        }
+        if raw.version != VERSION {
+            return Err(WireError::OuterVersion(raw.version));
+        }
+        let kind = Kind::from_byte(raw.kind).ok_or(WireError::OuterKind(raw.kind))?;
+        let outer = Self {
+            kind,
+            flags: raw.flags,
+            cookie: raw.cookie.get(),
+        };
+        Ok((outer, body))
+    }
+
+    /// Writes the header to the front of `buf` and returns its size.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::NoSpace`].
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8]) -> Result<usize, WireError> {
+        let raw = Raw {
+            magic: MAGIC,
+            version: VERSION,
+            kind: self.kind as u8,
+            flags: self.flags,
+            reserved: U16::ZERO,
+            cookie: U64::new(self.cookie),
+        };
+        codec::write(&raw, buf)
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_wire_outer))]
+mod tests {
+    use super::*;
+
+    const BYTES: [u8; 18] = [
+        b's', b'i', b'b', 1, 3, 0x80, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0xaa, 0xbb,
+    ];
+    const VALUE: Outer = Outer {
+        kind: Kind::Keepalive,
+        flags: 0x80,
+        cookie: 0x0102_0304_0506_0708,
+    };
+
+    #[test]
+    fn known_bytes() {
+        assert_eq!(LEN % 8, 0);
+        assert_eq!(Outer::parse(&BYTES), Ok((VALUE, &BYTES[16..])));
+        let mut out = [0; LEN];
+        assert_eq!(VALUE.emit(&mut out), Ok(LEN));
+        assert_eq!(out[..], BYTES[..LEN]);
+        assert_eq!(VALUE.emit(&mut out[1..]), Err(WireError::NoSpace));
+    }
+
+    #[test]
+    fn each_defect_has_its_error() {
+        let refused = |at: usize, byte: u8| {
+            let mut bytes = BYTES;
+            bytes[at] = byte;
+            Outer::parse(&bytes).err()
+        };
+        assert_eq!(refused(0, b'x'), Some(WireError::OuterMagic));
+        assert_eq!(refused(2, b'x'), Some(WireError::OuterMagic));
+        assert_eq!(refused(3, 2), Some(WireError::OuterVersion(2)));
+        assert_eq!(refused(4, 7), Some(WireError::OuterKind(7)));
+        assert_eq!(Outer::parse(&BYTES[..15]).err(), Some(WireError::Truncated));
+    }
+
+    #[test]
+    fn every_kind_round_trips() {
+        let mut known = 0;
+        for byte in 0..=255 {
+            if let Some(kind) = Kind::from_byte(byte) {
+                known += 1;
+                assert_eq!(kind as u8, byte);
+            }
+        }
+        assert_eq!(known, 7);
+    }
+}
