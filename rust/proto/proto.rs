@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol machines, without IO: each takes packets, work and the time, and says what to send, complete
+//! and report. Nothing here allocates, sleeps, locks or panics; every function may be called in any context.
+//!
+//! - [`transport`]: queue pairs, from work requests to packets and back.
+//! - [`fabric`]: the switch and the management agents of switches and channel adapters.
+
+#![cfg_attr(not(CONFIG_RUST), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod fabric;
+pub mod time;
+pub mod transport;

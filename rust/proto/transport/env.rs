@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a machine needs of its surroundings.
+
+use crate::transport::wc::{
+    Wc,
+    WcStatus, //
+};
+use crate::transport::wqe::{
+    RecvSlot,
+    RecvWqe,
+    SendSlot, //
+};
+use wire::grh::Grh;
+use wire::Key;
+
+/// What a remote access does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// RDMA READ.
+    Read,
+    /// RDMA WRITE.
+    Write,
+    /// An atomic operation.
+    Atomic,
+}
+
+/// A key, range or right is wrong. The peer is told no more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteFault;
+
+/// An atomic operation on 8 bytes in host byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Stores `swap` if the old value is `compare`.
+    CompareSwap {
+        /// The value to compare with.
+        compare: u64,
+        /// The value to store.
+        swap: u64,
+    },
+    /// Adds, modulo 2^64.
+    FetchAdd {
+        /// The value to add.
+        add: u64,
+    },
+}
+
+/// Asynchronous events of a queue pair (IBA "Affiliated Asynchronous Events and Errors").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpEvent {
+    /// The first packet came while the queue pair was in RTR.
+    CommEst,
+    /// All work that had begun when the send queue was told to drain is complete.
+    SqDrained,
+    /// An error that no completion can report.
+    Fatal,
+    /// The peer's request was invalid.
+    ReqErr,
+    /// The peer's request had no right to what it named.
+    AccessErr,
+    /// The queue pair is in error and takes nothing more from its shared receive queue.
+    LastWqeReached,
+}
+
+/// The surroundings of a queue pair: receive queue, memory, completion queues.
+///
+/// All functions are called with the queue pair's lock held: they may not sleep, and may not call the machine.
+/// "The packet" is the one that the present call of [`Qp::on_packet`](super::Qp::on_packet) is about.
+pub trait Env {
+    /// Takes the oldest work request off the receive queue, shared or not. From then on it is the machine's,
+    /// which gives it back by [`Self::complete_recv`], or drops it at a reset. The machine has one at a time at
+    /// most.
+    fn take_recv(&mut self) -> Option<RecvWqe>;
+
+    /// Copies `len` bytes of payload from the packet's first byte on to the buffers of a receive work request,
+    /// from their byte `offset` on. `offset + len` is at most [`RecvWqe::len`].
+    ///
+    /// # Errors
+    ///
+    /// The status with which the work request ends: [`WcStatus::LocProtErr`] as a rule.
+    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus>;
+
+    /// Fills the first 40 bytes of the buffers of a receive work request with the packet's GRH, or what there
+    /// may be without one. They are not more than [`RecvWqe::len`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::place_recv`].
+    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), WcStatus>;
+
+    /// Whether a remote peer of this queue pair may do `access` to `len` bytes at `va`. `len` is not 0.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteFault`] if not.
+    fn check_remote(
+        &mut self,
+        rkey: Key,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<(), RemoteFault>;
+
+    /// Copies `len` bytes of payload from the packet's first byte on to memory that the peer named. `len` is
+    /// not 0. The key is to be checked again: it may be gone since [`Self::check_remote`].
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteFault`] if the key does not allow it, or no longer.
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault>;
+
+    /// Executes an atomic operation on memory that the peer named and returns the old value. `va` is a
+    /// multiple of 8.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteFault`] if the key does not allow it.
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault>;
+
+    /// Invalidates an R_Key that the peer named.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteFault`] if it names nothing that a peer may invalidate.
+    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault>;
+
+    /// Copies `len` bytes of payload from the packet's first byte on to the buffers of a send work request (an
+    /// RDMA READ), from their byte `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the work request ends: [`WcStatus::LocProtErr`] as a rule.
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus>;
+
+    /// Stores the result of an atomic operation in host byte order to the buffers of its work request.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::place_local`].
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus>;
+
+    /// A send work request is done and its slot may be used again. Called once per work request, in the order
+    /// of posting, before its completion if it has one. Not called at a reset.
+    fn retire_send(&mut self, slot: SendSlot) {
+        let _ = slot;
+    }
+
+    /// Puts a completion into the send completion queue.
+    fn complete_send(&mut self, wc: Wc);
+
+    /// Puts a completion into the receive completion queue. `slot` is free from now on.
+    fn complete_recv(&mut self, slot: RecvSlot, wc: Wc);
+
+    /// Reports an asynchronous event, to be delivered when no lock is held.
+    fn event(&mut self, event: QpEvent);
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue pair: its state, its two sides, and what goes between them.
+
+use crate::time::Instant;
+use crate::transport::config::QpConfig;
+use crate::transport::env::{
+    Env,
+    QpEvent, //
+};
+use crate::transport::qp_state::{
+    self,
+    AttrMask,
+    QpState,
+    QpType,
+    TransitionError, //
+};
+use crate::transport::requester::Requester;
+use crate::transport::responder::{
+    Refusal,
+    Resource,
+    Responder, //
+};
+use crate::transport::segment::{
+    Payload,
+    TxLimits,
+    TxSegment, //
+};
+use crate::transport::ud;
+use crate::transport::wc::{
+    Wc,
+    WcOpcode,
+    WcStatus, //
+};
+use crate::transport::wqe::{
+    SendEntry,
+    SendSlot,
+    SendWqe, //
+};
+use core::ops::DerefMut;
+use wire::header::Header;
+use wire::opcode::Service;
+use wire::Psn;
+
+/// Why attributes were not taken. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModifyError {
+    /// The way between the states, or the attributes for it.
+    Transition(TransitionError),
+    /// The send queue still drains.
+    Draining,
+    /// More outstanding operations than there is storage for.
+    Resources,
+}
+
+/// Why a work request was not accepted. It will have no completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// The queue pair does not send in its state, not even to flush.
+    State,
+    /// The send queue is full.
+    Full,
+}
+
+/// Why a packet was dropped without further effect. For counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxDrop {
+    /// The queue pair does not receive in its state.
+    State,
+    /// The opcode is of another service, or is none that a peer may send.
+    Opcode,
+    /// The packet's partition is not the queue pair's.
+    PKey,
+    /// The packet's Q_Key is not the queue pair's.
+    QKey,
+    /// The packet does not come from the peer, or not the way it should.
+    Source,
+    /// Span, payload length or extension headers contradict each other.
+    Malformed,
+    /// A datagram or message of an unreliable connection is longer than the receive work request.
+    TooLong,
+    /// There was no receive work request for an unreliable message.
+    NoRecv,
+    /// Packets are missing before this one.
+    OutOfSequence,
+    /// This packet came before.
+    Duplicate,
+    /// Nothing waits for this response.
+    Stale,
+    /// The unreliable message has no right to what it names, or is not whole.
+    Refused,
+}
+
+/// A queue pair.
+///
+/// `S` lends the storage of the send queue and `R` that of the RDMA READ and atomic operations that the queue
+/// pair executes for its peer. Of both, the largest power of two of elements that fits is used.
+pub struct Qp<S, R> {
+    qp_type: QpType,
+    state: QpState,
+    config: QpConfig,
+    requester: Requester<S>,
+    responder: Responder<R>,
+    /// Whether the peer has been heard of since RTR.
+    established: bool,
+    /// Whether the end of a drain is still to be reported.
+    draining: bool,
+    /// Whether the segment polled last was a response.
+    responded: bool,
+}
+
+impl<S, R> Qp<S, R>
+where
+    S: DerefMut<Target = [SendEntry]>,
+    R: DerefMut<Target = [Resource]>,
+{
+    /// A queue pair in RESET.
+    pub fn new(qp_type: QpType, sends: S, resources: R) -> Self {
+        Self {
+            qp_type,
+            state: QpState::Reset,
+            config: QpConfig::default(),
+            requester: Requester::new(qp_type, sends),
+            responder: Responder::new(resources),
+            established: false,
+            draining: false,
+            responded: false,
+        }
+    }
+
+    /// Its type.
+    pub fn qp_type(&self) -> QpType {
+        self.qp_type
+    }
+
+    /// Its state.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// Its attributes.
+    pub fn config(&self) -> &QpConfig {
+        &self.config
+    }
+
+    /// Its attributes, for what may change beside [`Self::modify`]: `pkey` when the port's P_Key table does.
+    pub fn config_mut(&mut self) -> &mut QpConfig {
+        &mut self.config
+    }
+
+    /// The PSN that the next work request will begin with.
+    pub fn sq_psn(&self) -> Psn {
+        self.requester.next_psn()
+    }
+
+    /// The PSN that is expected next.
+    pub fn rq_psn(&self) -> Psn {
+        self.responder.expected()
+    }
+
+    /// Whether the send queue is told to drain and has not done so.
+    pub fn is_draining(&self) -> bool {
+        self.state == QpState::Sqd && !self.requester.is_drained()
+    }
+
+    /// Goes to the state `to` and takes over the attributes of `config`, which must be those of
+    /// [`Self::config`] but for what `mask` names. To ERR, flushes; to RESET, forgets all work without a
+    /// completion.
+    ///
+    /// # Errors
+    ///
+    /// See [`ModifyError`].
+    pub fn modify(
+        &mut self,
+        to: QpState,
+        mask: AttrMask,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), ModifyError> {
+        let from = self.state;
+        qp_state::check(self.qp_type, from, to, mask).map_err(ModifyError::Transition)?;
+        if from == QpState::Sqd && to == QpState::Sqd && self.is_draining() {
+            return Err(ModifyError::Draining);
+        }
+        if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC)
+            && u32::from(config.max_dest_rd_atomic) > self.responder.capacity()
+        {
+            return Err(ModifyError::Resources);
+        }
+        self.config = *config;
+        match (from, to) {
+            (_, QpState::Err) => {
+                self.to_error(env);
+                return Ok(());
+            }
+            (_, QpState::Reset) => {
+                self.requester.reset();
+                self.responder.reset();
+            }
+            (QpState::Init, QpState::Rtr) => {
+                self.responder.open(config);
+                self.established = false;
+            }
+            (QpState::Rtr, QpState::Rts) => self.requester.open(config),
+            (QpState::Rts, QpState::Sqd) => self.draining = true,
+            (QpState::Sqd, QpState::Sqd) => self.requester.renew(config),
+            _ => {}
+        }
+        self.state = to;
+        self.settle(env);
+        Ok(())
+    }
+
+    /// Goes to the error state for a reason of the driver's, and flushes. No buffer is touched from now on.
+    pub fn to_error(&mut self, env: &mut impl Env) {
+        self.responder.silence();
+        self.fail(env);
+    }
+
+    /// Goes to the error state. What the peer is still to be told remains.
+    fn fail(&mut self, env: &mut impl Env) {
+        if self.state == QpState::Err {
+            return;
+        }
+        self.state = QpState::Err;
+        self.requester.flush(env);
+        self.responder
+            .inbound
+            .complete_error(WcStatus::WrFlushErr, env);
+        if self.config.srq {
+            env.event(QpEvent::LastWqeReached);
+        } else {
+            self.flush_recv(env);
+        }
+    }
+
+    /// In the error state, flushes what is on the receive queue (not a shared one): to be called when a
+    /// receive was posted in that state. At most [`QpConfig::recv_depth`] work requests are flushed.
+    pub fn flush_recv(&mut self, env: &mut impl Env) {
+        if self.state != QpState::Err || self.config.srq {
+            return;
+        }
+        for _ in 0..self.config.recv_depth {
+            let Some(recv) = env.take_recv() else {
+                break;
+            };
+            let wc = Wc::new(recv.wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
+            env.complete_recv(recv.slot, wc);
+        }
+    }
+
+    /// Draws the consequences of what has just happened to the send queue.
+    fn settle(&mut self, env: &mut impl Env) {
+        if self.state.sends() {
+            self.requester.settle(env);
+        }
+        if self.requester.take_failure() {
+            if self.qp_type == QpType::Rc {
+                self.responder.silence();
+                self.fail(env);
+            } else if self.state.sends() {
+                self.state = QpState::Sqe;
+            }
+        }
+        if matches!(self.state, QpState::Sqe | QpState::Err) {
+            self.requester.flush(env);
+        }
+        if self.state != QpState::Sqd {
+            self.draining = false;
+        } else if self.draining && self.requester.is_drained() {
+            self.draining = false;
+            if self.config.notify_drained {
+                env.event(QpEvent::SqDrained);
+            }
+        }
+    }
+
+    /// Queues a send work request. It is carried out, or flushed, by the next [`Self::poll_transmit`] and
+    /// [`Self::transmitted`].
+    ///
+    /// # Errors
+    ///
+    /// See [`PostError`].
+    pub fn post_send(&mut self, wqe: SendWqe) -> Result<SendSlot, PostError> {
+        if !self.state.takes_sends() {
+            return Err(PostError::State);
+        }
+        self.requester.push(wqe).ok_or(PostError::Full)
+    }
+
+    /// Number of send work requests that may be posted now.
+    pub fn send_space(&self) -> u32 {
+        self.requester.space()
+    }
+
+    /// The next segment to send, if there is one that may go now. Responses and requests take turns.
+    pub fn poll_transmit(&mut self, now: Instant, limits: &TxLimits) -> Option<TxSegment> {
+        let responded = core::mem::replace(&mut self.responded, false);
+        if responded {
+            self.request(now, limits).or_else(|| self.respond(limits))
+        } else {
+            self.respond(limits).or_else(|| self.request(now, limits))
+        }
+    }
+
+    fn respond(&mut self, limits: &TxLimits) -> Option<TxSegment> {
+        if self.qp_type != QpType::Rc {
+            return None;
+        }
+        let segment = self.responder.poll(&self.config, limits)?;
+        self.responded = true;
+        Some(segment)
+    }
+
+    fn request(&mut self, now: Instant, limits: &TxLimits) -> Option<TxSegment> {
+        if !self.state.sends() {
+            return None;
+        }
+        let may_begin = self.state == QpState::Rts;
+        self.requester.poll(now, &self.config, limits, may_begin)
+    }
+
+    /// The driver has gathered the payloads of all segments polled so far, and their buffers may change:
+    /// completes what is complete by being sent, and flushes what was posted to a queue in error. To be called
+    /// when [`Self::poll_transmit`] has returned `None`, and before a pause.
+    pub fn transmitted(&mut self, env: &mut impl Env) {
+        if self.state.sends() {
+            self.requester.transmitted(env);
+        }
+        self.settle(env);
+    }
+
+    /// The payload of the segment polled last could not be gathered, and the segment was not sent. `status` is
+    /// for a work request of this side; a peer learns that its access is refused.
+    pub fn gather_failed(&mut self, payload: &Payload, status: WcStatus, env: &mut impl Env) {
+        match *payload {
+            Payload::None => {}
+            Payload::Wqe { slot, .. } => {
+                if self.state.sends() {
+                    self.requester.gather_failed(slot, status);
+                    self.settle(env);
+                }
+            }
+            Payload::Remote { .. } => {
+                self.responder.gather_failed(env);
+                self.fail(env);
+            }
+        }
+    }
+
+    /// A packet, or segment of `span` packets and `len` bytes of payload, has come to this queue pair. The
+    /// driver has checked that it came to the right port, and for a GSI queue pair the P_Key.
+    ///
+    /// # Errors
+    ///
+    /// Why it was dropped.
+    pub fn on_packet(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        span: u32,
+        len: u32,
+        env: &mut impl Env,
+    ) -> Result<(), RxDrop> {
+        if !self.state.receives() {
+            return Err(RxDrop::State);
+        }
+        self.check_origin(header)?;
+        if header.bth.opcode.is_response() {
+            if !self.state.sends() {
+                return Err(RxDrop::State);
+            }
+            let size = (span, len);
+            let result = self
+                .requester
+                .on_response(now, header, size, &self.config, env);
+            self.settle(env);
+            return result;
+        }
+        let size = (span, len);
+        let (config, responder) = (&self.config, &mut self.responder);
+        let result = match self.qp_type {
+            QpType::Rc => responder.on_request(header, size, config, env),
+            QpType::Uc => responder.on_unreliable(header, size, config, env),
+            QpType::Ud | QpType::Gsi | QpType::Smi => {
+                let inbound = &mut responder.inbound;
+                ud::receive(inbound, header, len, self.qp_type, config, env)
+            }
+        };
+        if result.is_ok() && self.state == QpState::Rtr && !self.established {
+            self.established = true;
+            env.event(QpEvent::CommEst);
+        }
+        match result {
+            Ok(()) => Ok(()),
+            Err(Refusal::Drop(drop)) => Err(drop),
+            Err(Refusal::Fatal) => {
+                self.fail(env);
+                Err(RxDrop::Refused)
+            }
+        }
+    }
+
+    /// Whether the packet may concern this queue pair at all.
+    fn check_origin(&self, header: &Header) -> Result<(), RxDrop> {
+        let service = match self.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::Ud | QpType::Gsi | QpType::Smi => Service::Ud,
+        };
+        if header.bth.opcode.service() != service {
+            return Err(RxDrop::Opcode);
+        }
+        let any_partition = matches!(self.qp_type, QpType::Gsi | QpType::Smi);
+        if !any_partition && !self.config.pkey.matches(header.bth.pkey) {
+            return Err(RxDrop::PKey);
+        }
+        if self.qp_type.is_datagram() {
+            return Ok(());
+        }
+        let path = &self.config.path;
+        let same_route = match (&path.grh, &header.grh) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => ours.dgid == theirs.sgid && ours.sgid == theirs.dgid,
+            _ => false,
+        };
+        if header.lrh.slid != path.dlid || !same_route {
+            return Err(RxDrop::Source);
+        }
+        Ok(())
+    }
+
+    /// When [`Self::on_timeout`] wants to be called; `None` for never.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.requester.next_deadline()
+    }
+
+    /// Does what is due at `now`. Harmless when called early.
+    pub fn on_timeout(&mut self, now: Instant, env: &mut impl Env) {
+        if self.state.sends() {
+            self.requester.on_timeout(now, &self.config, env);
+        }
+        self.settle(env);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The sending side of a queue pair: from work requests to request packets, and from responses to completions.
+//!
+//! The send queue is one ring, cut in three by two marks. From the oldest on, work requests are
+//! - *waiting* for the response to what was sent, up to the cursor;
+//! - *sending*, or about to send again what was lost, up to `begun`;
+//! - *submitted*, and without a PSN yet, up to the end.
+//!
+//! A work request begins, which gives it its PSNs, when the cursor arrives at it and neither a fence nor the
+//! limit of outstanding RDMA READ and atomic operations holds it back. Going back to repair a loss is moving
+//! the cursor to the first packet that is not acknowledged. A work request is complete when its last packet is
+//! acknowledged or answered; only the oldest ever completes, so completions are in order.
+//!
+//! An error that concerns a later work request than the oldest is *parked*: the cursor does not pass it, and it
+//! becomes that work request's completion when the ones before it are complete.
+//!
+//! Unreliable services share all of it; there, what was sent is complete.
+
+mod reminder;
+mod response;
+mod retry;
+mod transmit;
+
+use crate::time::Instant;
+use crate::transport::config::QpConfig;
+use crate::transport::env::Env;
+use crate::transport::qp_state::QpType;
+use crate::transport::send_queue::{
+    Index,
+    SendQueue, //
+};
+use crate::transport::wc::{
+    Wc,
+    WcStatus, //
+};
+use crate::transport::wqe::{
+    SendEntry,
+    SendSlot,
+    SendWqe,
+    MAX_MESSAGE, //
+};
+use core::ops::DerefMut;
+use reminder::Reminder;
+use retry::Timer;
+pub(super) use transmit::own_bytes;
+use wire::{
+    Mtu,
+    Psn, //
+};
+
+/// A packet of a work request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    index: Index,
+    /// Packets of the work request before this one.
+    packet: u32,
+}
+
+/// An error that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parked {
+    index: Index,
+    status: WcStatus,
+}
+
+/// The sending side of a queue pair.
+///
+/// # Invariants
+///
+/// In the order of posting: `oldest.index`, `cursor.index`, `begun`, `head`, and between the first and the last
+/// are at most `queue.capacity()` work requests.
+///
+/// In the order of PSNs, none more than 2^23 after the first: `acked`, `cursor_psn`, `sent_end`, `next_psn`.
+pub(super) struct Requester<S> {
+    qp_type: QpType,
+    queue: SendQueue<S>,
+    /// The first packet that is not acknowledged, or where the next one will be.
+    oldest: Position,
+    /// The packet to send next.
+    cursor: Position,
+    /// The first work request that has not begun.
+    begun: Index,
+    /// Where the next work request goes.
+    head: Index,
+    /// PSN of `oldest`.
+    acked: Psn,
+    /// PSN of `cursor`.
+    cursor_psn: Psn,
+    /// One after the last PSN ever sent.
+    sent_end: Psn,
+    /// The first PSN that belongs to no work request yet.
+    next_psn: Psn,
+    /// RDMA READ and atomic operations that have begun and are not complete.
+    fetches: u32,
+    /// How many of them may be under way at present, if fewer than the configured number: see
+    /// [`Self::throttle`].
+    allowance: u8,
+    /// Packets sent since one asked for an acknowledgement.
+    unasked: u32,
+    retries_left: u8,
+    rnr_retries_left: u8,
+    timer: Timer,
+    reminder: Reminder,
+    /// Value of `acked` for which a missing answer was asked for again already.
+    repaired: Option<Psn>,
+    parked: Option<Parked>,
+    /// Whether a work request failed since the last [`Self::take_failure`].
+    failed: bool,
+}
+
+impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
+    pub(super) fn new(qp_type: QpType, ring: S) -> Self {
+        // INVARIANT: All indices and PSNs are equal.
+        Self {
+            qp_type,
+            queue: SendQueue::new(ring),
+            oldest: Position::default(),
+            cursor: Position::default(),
+            begun: Index::default(),
+            head: Index::default(),
+            acked: Psn::default(),
+            cursor_psn: Psn::default(),
+            sent_end: Psn::default(),
+            next_psn: Psn::default(),
+            fetches: 0,
+            allowance: u8::MAX,
+            unasked: 0,
+            retries_left: 0,
+            rnr_retries_left: 0,
+            timer: Timer::Off,
+            reminder: Reminder::default(),
+            repaired: None,
+            parked: None,
+            failed: false,
+        }
+    }
+
+    /// Starts to number packets from the configured PSN. The queue is empty.
+    pub(super) fn open(&mut self, config: &QpConfig) {
+        // INVARIANT: All PSNs are equal.
+        self.acked = config.sq_psn;
+        self.cursor_psn = config.sq_psn;
+        self.sent_end = config.sq_psn;
+        self.next_psn = config.sq_psn;
+        self.allowance = u8::MAX;
+        self.renew(config);
+    }
+
+    /// Forgets all work.
+    pub(super) fn reset(&mut self) {
+        self.discard();
+        self.failed = false;
+    }
+
+    pub(super) fn next_psn(&self) -> Psn {
+        self.next_psn
+    }
+
+    /// Number of work requests that fit.
+    pub(super) fn space(&self) -> u32 {
+        self.queue
+            .capacity()
+            .saturating_sub(self.head.since(self.oldest.index))
+    }
+
+    /// Queues a work request; `None` if the queue is full.
+    pub(super) fn push(&mut self, wqe: SendWqe) -> Option<SendSlot> {
+        if self.space() == 0 {
+            return None;
+        }
+        self.queue.get_mut(self.head)?.wqe = wqe;
+        let slot = self.queue.slot(self.head);
+        // INVARIANT: There was room.
+        self.head = self.head.next();
+        Some(slot)
+    }
+
+    /// Whether all work that has begun is complete.
+    pub(super) fn is_drained(&self) -> bool {
+        self.oldest.index == self.begun
+    }
+
+    /// Whether a work request failed, and the queue was flushed, since this was asked last.
+    pub(super) fn take_failure(&mut self) -> bool {
+        core::mem::take(&mut self.failed)
+    }
+
+    /// Gives the next submitted work request its PSNs. False if it may not begin yet, or never.
+    fn begin(&mut self, config: &QpConfig, port_mtu: Mtu) -> bool {
+        if self.begun == self.head {
+            return false;
+        }
+        let outstanding = self.next_psn.sub(self.acked);
+        let Some(entry) = self.queue.get_mut(self.begun) else {
+            return false;
+        };
+        let wqe = &entry.wqe;
+        if let Some(status) = defect(wqe, self.qp_type, config, port_mtu) {
+            let index = self.begun;
+            self.park(index, status);
+            return false;
+        }
+        let is_fetch = wqe.op.is_fetch();
+        if (wqe.flags.fence && self.fetches != 0)
+            || (is_fetch && self.fetches >= u32::from(config.max_rd_atomic.min(self.allowance)))
+        {
+            return false;
+        }
+        let count = if wqe.op.is_atomic() || self.qp_type.is_datagram() {
+            1
+        } else {
+            config.mtu.packets(wqe.length)
+        };
+        if outstanding.saturating_add(count) > Psn::WINDOW {
+            return false;
+        }
+        entry.first_psn = self.next_psn;
+        entry.psn_count = count;
+        // INVARIANT: `next_psn` stays within 2^23 of `acked`; `begun` was not `head`.
+        self.next_psn = self.next_psn.add(count);
+        self.begun = self.begun.next();
+        if is_fetch {
+            self.fetches = self.fetches.wrapping_add(1);
+        }
+        true
+    }
+
+    /// Notes that the work request `index` has failed, unless an older one has.
+    fn park(&mut self, index: Index, status: WcStatus) {
+        let base = self.oldest.index;
+        match self.parked {
+            Some(parked) if parked.index.since(base) <= index.since(base) => {}
+            _ => self.parked = Some(Parked { index, status }),
+        }
+    }
+
+    /// The payload of the segment polled last could not be gathered from the work request in `slot`.
+    pub(super) fn gather_failed(&mut self, slot: SendSlot, status: WcStatus) {
+        let index = self.queue.index_of(slot, self.oldest.index);
+        if index.since(self.oldest.index) < self.head.since(self.oldest.index) {
+            self.park(index, status);
+        }
+    }
+
+    /// Completes what was complete by being sent, if the service is unreliable.
+    pub(super) fn transmitted(&mut self, env: &mut impl Env) {
+        if self.qp_type == QpType::Rc {
+            return;
+        }
+        let sent = self.cursor.index.since(self.oldest.index);
+        let good = match self.parked {
+            Some(parked) => sent.min(parked.index.since(self.oldest.index)),
+            None => sent,
+        };
+        for _ in 0..good {
+            self.complete_oldest(WcStatus::Success, env);
+        }
+        if self.parked.is_none() {
+            // INVARIANT: Nothing before the cursor is waited for.
+            self.oldest = self.cursor;
+            self.acked = self.cursor_psn;
+        }
+    }
+
+    /// Lets a parked error have its completion if its turn has come.
+    pub(super) fn settle(&mut self, env: &mut impl Env) {
+        if let Some(parked) = self.parked {
+            if parked.index == self.oldest.index {
+                self.fail(parked.status, env);
+            }
+        }
+    }
+
+    /// Completes the oldest work request and moves on to the next.
+    fn complete_oldest(&mut self, status: WcStatus, env: &mut impl Env) {
+        let index = self.oldest.index;
+        if index == self.head {
+            return;
+        }
+        if let Some(SendEntry { wqe, .. }) = self.queue.get(index) {
+            env.retire_send(self.queue.slot(index));
+            if wqe.flags.signaled || status != WcStatus::Success {
+                env.complete_send(Wc {
+                    byte_len: wqe.length,
+                    ..Wc::new(wqe.wr_id, wqe.op.into(), status)
+                });
+            }
+            if wqe.op.is_fetch() {
+                self.fetches = self.fetches.saturating_sub(1);
+            }
+        }
+        if self.parked.is_some_and(|parked| parked.index == index) {
+            self.parked = None;
+        }
+        self.oldest = Position {
+            index: index.next(),
+            packet: 0,
+        };
+    }
+
+    /// Ends the oldest work request with an error and flushes the others.
+    fn fail(&mut self, status: WcStatus, env: &mut impl Env) {
+        self.complete_oldest(status, env);
+        self.flush(env);
+        self.failed = true;
+    }
+
+    /// Completes all work requests as flushed.
+    pub(super) fn flush(&mut self, env: &mut impl Env) {
+        for _ in 0..self.head.since(self.oldest.index) {
+            self.complete_oldest(WcStatus::WrFlushErr, env);
+        }
+        self.discard();
+    }
+
+    /// Empties the queue. PSNs that were given to work requests are not used again.
+    fn discard(&mut self) {
+        // INVARIANT: All indices are equal, and so are all PSNs.
+        self.oldest = Position {
+            index: self.head,
+            packet: 0,
+        };
+        self.cursor = self.oldest;
+        self.begun = self.head;
+        self.acked = self.next_psn;
+        self.cursor_psn = self.next_psn;
+        self.sent_end = self.next_psn;
+        self.fetches = 0;
+        self.unasked = 0;
+        self.timer = Timer::Off;
+        self.reminder = Reminder::default();
+        self.repaired = None;
+        self.parked = None;
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        [self.timer.deadline(), self.reminder.due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// Why a work request must not be executed, if so.
+fn defect(wqe: &SendWqe, qp_type: QpType, config: &QpConfig, port_mtu: Mtu) -> Option<WcStatus> {
+    let longest = if qp_type.is_datagram() {
+        1u32.wrapping_shl(port_mtu.shift())
+    } else {
+        MAX_MESSAGE
+    };
+    if wqe.fault.is_some() {
+        wqe.fault
+    } else if !wqe.op.allowed(qp_type)
+        || (wqe.op.is_fetch() && config.max_rd_atomic == 0)
+        || (qp_type.is_datagram() && wqe.ud.is_none())
+    {
+        Some(WcStatus::LocQpOpErr)
+    } else if wqe.length > longest {
+        Some(WcStatus::LocLenErr)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From responses to completions.
+//!
+//! Source: IBA "Responses", "Acknowledge message scheduling", "Requester: generating and receiving".
+
+use super::Requester;
+use crate::time::Instant;
+use crate::transport::config::QpConfig;
+use crate::transport::env::Env;
+use crate::transport::qp::RxDrop;
+use crate::transport::wc::WcStatus;
+use crate::transport::wqe::{
+    SendEntry,
+    SendOp, //
+};
+use core::ops::DerefMut;
+use wire::aeth::{
+    NakCode,
+    Syndrome, //
+};
+use wire::header::Header;
+use wire::opcode::Operation;
+use wire::Psn;
+
+/// An answer to an earlier RDMA READ or atomic operation is missing.
+struct Missing;
+
+impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
+    /// Takes a response of `span` packets with `len` bytes of payload.
+    pub(in crate::transport) fn on_response(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        (span, len): (u32, u32),
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), RxDrop> {
+        let psn = header.bth.psn;
+        if psn.sub(self.acked) >= self.sent_end.sub(self.acked) {
+            return Err(RxDrop::Stale);
+        }
+        match header.bth.opcode.operation() {
+            Operation::Ack => {
+                let aeth = header.aeth.ok_or(RxDrop::Malformed)?;
+                self.on_ack(now, psn, aeth.syndrome, config, env);
+                Ok(())
+            }
+            Operation::ReadRespFirst
+            | Operation::ReadRespMiddle
+            | Operation::ReadRespLast
+            | Operation::ReadRespOnly => {
+                self.expect_answer(now, psn, config, env)?;
+                self.on_read_response(now, (span, len), config, env);
+                Ok(())
+            }
+            Operation::AtomicAck => {
+                let answer = header.atomic_ack.ok_or(RxDrop::Malformed)?;
+                self.expect_answer(now, psn, config, env)?;
+                self.on_atomic_response(now, answer.original, config, env);
+                Ok(())
+            }
+            _ => Err(RxDrop::Opcode),
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        psn: Psn,
+        syndrome: Syndrome,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) {
+        let end = match syndrome {
+            Syndrome::Ack { .. } => psn.add(1),
+            Syndrome::Rnr { .. } | Syndrome::Nak(_) => psn,
+        };
+        let missing = self.acknowledge(now, end, config, env).is_err();
+        match syndrome {
+            // Responses may overtake each other: the missing answer still has its chance, until the timer
+            // ends it, but the peer will not answer it again.
+            Syndrome::Nak(code) if code != NakCode::PsnSequenceError => {
+                let status = match code {
+                    NakCode::InvalidRequest => WcStatus::RemInvReqErr,
+                    NakCode::RemoteAccessError => WcStatus::RemAccessErr,
+                    _ => WcStatus::RemOpErr,
+                };
+                self.park_at(psn, status);
+            }
+            _ if missing => self.repair(now, config),
+            Syndrome::Ack { .. } => {}
+            Syndrome::Rnr { timer } => self.pause(now, timer, config, env),
+            // If the cursor is there already, this is an echo of what it went back for.
+            Syndrome::Nak(_) if self.cursor_psn == self.acked => {}
+            Syndrome::Nak(_) => self.retry(now, config, env),
+        }
+    }
+
+    /// Makes the oldest work request the one that the answer `psn` is for.
+    fn expect_answer(
+        &mut self,
+        now: Instant,
+        psn: Psn,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), RxDrop> {
+        if self.acknowledge(now, psn, config, env).is_err() {
+            self.repair(now, config);
+            return Err(RxDrop::OutOfSequence);
+        }
+        Ok(())
+    }
+
+    fn on_read_response(
+        &mut self,
+        now: Instant,
+        (span, len): (u32, u32),
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) {
+        let slot = self.queue.slot(self.oldest.index);
+        let Some(entry) = self.queue.get(self.oldest.index) else {
+            return;
+        };
+        let at = self.oldest.packet;
+        let offset = at.wrapping_shl(config.mtu.shift());
+        let left = entry.psn_count.wrapping_sub(at);
+        let fits = match span {
+            0 => false,
+            _ if span == left => len == entry.wqe.length.saturating_sub(offset),
+            _ => span < left && len == span.wrapping_shl(config.mtu.shift()),
+        };
+        if entry.wqe.op != SendOp::Read || !fits {
+            return self.fail(WcStatus::BadRespErr, env);
+        }
+        if len != 0 {
+            if let Err(status) = env.place_local(slot, offset, len) {
+                return self.fail(status, env);
+            }
+        }
+        self.advance(now, span, config, env);
+    }
+
+    fn on_atomic_response(
+        &mut self,
+        now: Instant,
+        original: u64,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) {
+        let slot = self.queue.slot(self.oldest.index);
+        let Some(entry) = self.queue.get(self.oldest.index) else {
+            return;
+        };
+        if !entry.wqe.op.is_atomic() {
+            return self.fail(WcStatus::BadRespErr, env);
+        }
+        if let Err(status) = env.place_local_u64(slot, original) {
+            return self.fail(status, env);
+        }
+        self.advance(now, 1, config, env);
+    }
+
+    /// Takes all packets before `end` for acknowledged.
+    ///
+    /// Fails at the first one that wants an answer and has none. `end` is not after `sent_end`.
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        end: Psn,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), Missing> {
+        for _ in 0..self.begun.since(self.oldest.index) {
+            let covered = end.sub(self.acked);
+            if covered == 0 {
+                break;
+            }
+            let Some(entry) = self.queue.get(self.oldest.index) else {
+                break;
+            };
+            if entry.wqe.op.is_fetch() {
+                return Err(Missing);
+            }
+            let left = entry.psn_count.wrapping_sub(self.oldest.packet);
+            self.advance(now, covered.min(left), config, env);
+        }
+        Ok(())
+    }
+
+    /// The first `count` packets of those that were not acknowledged are; they belong to the oldest work
+    /// request.
+    fn advance(&mut self, now: Instant, count: u32, config: &QpConfig, env: &mut impl Env) {
+        let ahead = self.cursor_psn.sub(self.acked);
+        // INVARIANT: `count` packets were sent, so `acked` does not pass `sent_end`.
+        self.acked = self.acked.add(count);
+        self.oldest.packet = self.oldest.packet.wrapping_add(count);
+        let oldest = self.queue.get(self.oldest.index);
+        let complete = oldest.is_some_and(|entry| self.oldest.packet >= entry.psn_count);
+        if complete {
+            if oldest.is_some_and(|entry| entry.wqe.op.is_fetch()) {
+                self.relax(config);
+            }
+            self.complete_oldest(WcStatus::Success, env);
+        }
+        if count > ahead {
+            // INVARIANT: The cursor does not stay behind the oldest.
+            self.cursor = self.oldest;
+            self.cursor_psn = self.acked;
+        }
+        self.renew(config);
+        self.reminder.on_progress(now, self.acked);
+        self.restart_timer(now, config);
+    }
+
+    /// Notes that the work request which the packet `psn` belongs to has failed.
+    fn park_at(&mut self, psn: Psn, status: WcStatus) {
+        let mut index = self.oldest.index;
+        for _ in 0..self.begun.since(self.oldest.index) {
+            let Some(entry) = self.queue.get(index) else {
+                return;
+            };
+            if psn.sub(entry.first_psn) < entry.psn_count {
+                return self.park(index, status);
+            }
+            index = index.next();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting for the peer, and asking again.
+//!
+//! Source: IBA "Transport Timer", "Retry Counters", "RNR NAK".
+
+use super::Requester;
+use crate::time::{
+    Duration,
+    Instant, //
+};
+use crate::transport::config::{
+    QpConfig,
+    RNR_RETRY_INFINITE, //
+};
+use crate::transport::env::Env;
+use crate::transport::wc::WcStatus;
+use crate::transport::wqe::SendEntry;
+use core::ops::DerefMut;
+use wire::timer;
+
+/// What the requester waits for, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// Nothing, or for ever.
+    Off,
+    /// A response.
+    Ack(Instant),
+    /// That the peer may have a receive work request. Nothing is sent before.
+    Rnr(Instant),
+}
+
+impl Timer {
+    pub(super) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Off => None,
+            Self::Ack(at) | Self::Rnr(at) => Some(at),
+        }
+    }
+}
+
+impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
+    /// Gives the retry counters their full values: there was progress.
+    pub(in crate::transport) fn renew(&mut self, config: &QpConfig) {
+        self.retries_left = config.retry_cnt;
+        self.rnr_retries_left = config.rnr_retry;
+        self.repaired = None;
+    }
+
+    /// Whether neither a response nor the end of a pause is waited for.
+    pub(super) fn is_idle(&self) -> bool {
+        self.timer == Timer::Off && self.reminder.due().is_none()
+    }
+
+    /// Waits for responses to what has been sent, from now on.
+    pub(super) fn restart_timer(&mut self, now: Instant, config: &QpConfig) {
+        self.timer = Timer::Off;
+        if self.acked == self.sent_end {
+            self.reminder.disarm();
+            return;
+        }
+        let timeout = timer::ack_timeout_ns(config.timeout)
+            .map(|nanos| Duration::from_nanos(nanos).max(config.timeout_floor));
+        if let Some(timeout) = timeout {
+            self.timer = Timer::Ack(now.after(timeout));
+        }
+        self.reminder.arm(now, timeout, config.reminder_floor);
+    }
+
+    /// Sends everything again that is not acknowledged.
+    fn go_back(&mut self, now: Instant, config: &QpConfig) {
+        // INVARIANT: The oldest is not after `begun`.
+        self.cursor = self.oldest;
+        self.cursor_psn = self.acked;
+        self.unasked = 0;
+        self.reminder.on_go_back();
+        self.restart_timer(now, config);
+    }
+
+    /// Goes back at the expense of the retry counter.
+    pub(super) fn retry(&mut self, now: Instant, config: &QpConfig, env: &mut impl Env) {
+        match self.retries_left.checked_sub(1) {
+            Some(left) => {
+                self.retries_left = left;
+                self.go_back(now, config);
+            }
+            None => self.fail(WcStatus::RetryExcErr, env),
+        }
+    }
+
+    /// The answer to the oldest work request, an RDMA READ or atomic operation, was lost: a later response is
+    /// there (IBA "Implied NAK"). Asks again, once until there is progress; then the timer has to help.
+    pub(super) fn repair(&mut self, now: Instant, config: &QpConfig) {
+        if self.repaired != Some(self.acked) {
+            self.repaired = Some(self.acked);
+            self.throttle(self.allowance.min(config.max_rd_atomic) >> 1);
+            self.go_back(now, config);
+        }
+    }
+
+    /// Lets no more than `allowance` RDMA READ and atomic operations be under way, and at least one. Their answers
+    /// are what no window limits: after a loss there are fewer of them, and one more with each that is answered.
+    fn throttle(&mut self, allowance: u8) {
+        self.allowance = allowance.max(1);
+    }
+
+    /// An RDMA READ or atomic operation was answered.
+    pub(super) fn relax(&mut self, config: &QpConfig) {
+        if self.allowance < config.max_rd_atomic {
+            self.allowance = self.allowance.saturating_add(1);
+        }
+    }
+
+    /// Whether the operation at the cursor, if it is answered with data, would be one too many under way.
+    pub(super) fn is_throttled(&self, config: &QpConfig) -> bool {
+        let is_fetch = |index| {
+            let entry = self.queue.get(index);
+            entry.is_some_and(|entry| entry.wqe.op.is_fetch())
+        };
+        if self.allowance >= config.max_rd_atomic || !is_fetch(self.cursor.index) {
+            return false;
+        }
+        let mut under_way = 0u32;
+        let mut index = self.oldest.index;
+        while index != self.cursor.index && under_way < u32::from(self.allowance) {
+            under_way = under_way.wrapping_add(u32::from(is_fetch(index)));
+            index = index.next();
+        }
+        under_way >= u32::from(self.allowance)
+    }
+
+    /// The peer was not ready for the oldest work request, and asks for a pause. It did answer, so the count of
+    /// questions without an answer begins anew.
+    pub(super) fn pause(&mut self, now: Instant, code: u8, config: &QpConfig, env: &mut impl Env) {
+        if config.rnr_retry != RNR_RETRY_INFINITE {
+            match self.rnr_retries_left.checked_sub(1) {
+                Some(left) => self.rnr_retries_left = left,
+                None => return self.fail(WcStatus::RnrRetryExcErr, env),
+            }
+        }
+        self.retries_left = config.retry_cnt;
+        self.go_back(now, config);
+        let delay = Duration::from_nanos(timer::rnr_delay_ns(code));
+        self.timer = Timer::Rnr(now.after(delay));
+        self.reminder.disarm();
+    }
+
+    /// Sends what is overdue again, without prejudice to the timer.
+    fn remind(&mut self, now: Instant, config: &QpConfig) {
+        let timer = self.timer;
+        self.reminder.on_reminded();
+        self.throttle(1);
+        self.go_back(now, config);
+        self.timer = timer;
+    }
+
+    pub(in crate::transport) fn on_timeout(
+        &mut self,
+        now: Instant,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) {
+        match self.timer {
+            Timer::Rnr(at) if at <= now => self.restart_timer(now, config),
+            Timer::Ack(at) if at <= now => {
+                self.throttle(1);
+                self.retry(now, config, env);
+            }
+            _ if self.reminder.due().is_some_and(|at| at <= now) => self.remind(now, config),
+            _ => {}
+        }
+    }
+}

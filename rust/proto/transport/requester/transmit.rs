@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From work requests to segments.
+
+use super::retry::Timer;
+use super::Position;
+use super::Requester;
+use crate::time::Instant;
+use crate::transport::config::QpConfig;
+use crate::transport::qp_state::QpType;
+use crate::transport::segment::{
+    connected_header,
+    Payload,
+    Piece,
+    Place,
+    TxLimits,
+    TxSegment, //
+};
+use crate::transport::ud;
+use crate::transport::wqe::{
+    SendEntry,
+    SendOp,
+    SendSlot,
+    SendWqe, //
+};
+use core::ops::DerefMut;
+use wire::atomic::AtomicEth;
+use wire::header::Header;
+use wire::ieth::Ieth;
+use wire::imm::ImmDt;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::reth::Reth;
+use wire::{
+    Key,
+    Psn, //
+};
+
+/// One acknowledgement is asked for in each such part of the window.
+const ASKS_PER_WINDOW_SHIFT: u32 = 2;
+
+impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
+    /// The next segment to send; `may_begin` tells whether new work requests may begin.
+    pub(in crate::transport) fn poll(
+        &mut self,
+        now: Instant,
+        config: &QpConfig,
+        limits: &TxLimits,
+        may_begin: bool,
+    ) -> Option<TxSegment> {
+        if let Timer::Rnr(at) = self.timer {
+            if now < at {
+                return None;
+            }
+            self.restart_timer(now, config);
+        }
+        if let Some(parked) = self.parked {
+            let base = self.oldest.index;
+            if parked.index.since(base) <= self.cursor.index.since(base) {
+                return None;
+            }
+        }
+        if self.cursor.index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
+            return None;
+        }
+        let room = self.room(config);
+        if room == 0 || self.is_throttled(config) {
+            return None;
+        }
+        let (segment, psns, complete) = self.build(config, limits, room)?;
+        // INVARIANT: The cursor was before `begun` and its work request has at least `psns` PSNs left.
+        self.cursor_psn = self.cursor_psn.add(psns);
+        self.cursor = if complete {
+            Position {
+                index: self.cursor.index.next(),
+                packet: 0,
+            }
+        } else {
+            Position {
+                packet: self.cursor.packet.wrapping_add(psns),
+                ..self.cursor
+            }
+        };
+        if self.cursor_psn.sub(self.acked) > self.sent_end.sub(self.acked) {
+            let bth = &segment.header.bth;
+            if !bth.opcode.has_payload() {
+                self.reminder.on_sent(now, bth.psn.add(1));
+            } else if bth.ack_req {
+                self.reminder.on_sent(now, self.cursor_psn);
+            }
+            self.sent_end = self.cursor_psn;
+        }
+        if self.qp_type == QpType::Rc && self.is_idle() {
+            self.restart_timer(now, config);
+        }
+        Some(segment)
+    }
+
+    /// Number of packets that may be sent without hearing from the peer.
+    fn room(&self, config: &QpConfig) -> u32 {
+        if self.qp_type == QpType::Rc {
+            let unacked = self.cursor_psn.sub(self.acked);
+            config.max_unacked.max(1).saturating_sub(unacked)
+        } else {
+            u32::MAX
+        }
+    }
+
+    /// The segment at the cursor, the number of its PSNs, and whether it is its work request's last one.
+    fn build(
+        &mut self,
+        config: &QpConfig,
+        limits: &TxLimits,
+        room: u32,
+    ) -> Option<(TxSegment, u32, bool)> {
+        let slot = self.queue.slot(self.cursor.index);
+        let entry = self.queue.get(self.cursor.index)?;
+        let wqe = &entry.wqe;
+        let psn = self.cursor_psn;
+        if self.qp_type.is_datagram() {
+            let segment = ud::segment(wqe, slot, psn, self.qp_type, config, limits)?;
+            return Some((segment, 1, true));
+        }
+        if wqe.op.is_fetch() {
+            let psns = entry.psn_count.wrapping_sub(self.cursor.packet);
+            let header = fetch_header(wqe, self.cursor.packet, psn, config, limits)?;
+            let segment = TxSegment {
+                header,
+                span: 1,
+                payload: Payload::None,
+            };
+            return Some((segment, psns, true));
+        }
+        let at = self.cursor.packet;
+        let piece = Piece::cut(config.mtu, limits, (wqe.length, entry.psn_count), at, room);
+        let place = Place::new(at == 0, piece.ends);
+        let service = match self.qp_type {
+            QpType::Uc => Service::Uc,
+            _ => Service::Rc,
+        };
+        let mut header = message_header(wqe, service, place, psn, config, limits)?;
+        self.unasked = self.unasked.saturating_add(piece.span);
+        let window = config.max_unacked.max(1);
+        if self.qp_type == QpType::Rc
+            && (piece.ends
+                || piece.span == room
+                || self.unasked >= window.wrapping_shr(ASKS_PER_WINDOW_SHIFT))
+        {
+            header.bth.ack_req = true;
+            self.unasked = 0;
+        }
+        let segment = TxSegment {
+            header,
+            span: piece.span,
+            payload: own_bytes(slot, piece.offset, piece.len),
+        };
+        Some((segment, piece.span, piece.ends))
+    }
+}
+
+/// Payload of a work request.
+pub(in crate::transport) fn own_bytes(slot: SendSlot, offset: u32, len: u32) -> Payload {
+    if len == 0 {
+        Payload::None
+    } else {
+        Payload::Wqe { slot, offset, len }
+    }
+}
+
+/// Headers of the segment of a SEND or RDMA WRITE that has this place.
+fn message_header(
+    wqe: &SendWqe,
+    service: Service,
+    place: Place,
+    psn: Psn,
+    config: &QpConfig,
+    limits: &TxLimits,
+) -> Option<Header> {
+    let operation = message_operation(wqe.op, place)?;
+    let opcode = Opcode::new(service, operation)?;
+    let mut header = connected_header(config, limits, opcode, psn);
+    if opcode.has_reth() {
+        header.reth = Some(Reth {
+            va: wqe.remote_va,
+            rkey: wqe.rkey,
+            dma_len: wqe.length,
+        });
+    }
+    if opcode.has_imm() {
+        header.imm = Some(ImmDt::from_u32(wqe.imm));
+    }
+    if opcode.has_ieth() {
+        header.ieth = Some(Ieth {
+            rkey: Key::new(wqe.imm),
+        });
+    }
+    // Only a receive completion is an event.
+    let completes = opcode.ends() && wqe.op != SendOp::Write;
+    header.bth.se = wqe.flags.solicited && completes;
+    Some(header)
+}
+
+#[rustfmt::skip]
+fn message_operation(op: SendOp, place: Place) -> Option<Operation> {
+    use Operation::*;
+    let [first, middle, last, only] = match op {
+        SendOp::Send     => [SendFirst,  SendMiddle,  SendLast,     SendOnly],
+        SendOp::SendImm  => [SendFirst,  SendMiddle,  SendLastImm,  SendOnlyImm],
+        SendOp::SendInv  => [SendFirst,  SendMiddle,  SendLastInv,  SendOnlyInv],
+        SendOp::Write    => [WriteFirst, WriteMiddle, WriteLast,    WriteOnly],
+        SendOp::WriteImm => [WriteFirst, WriteMiddle, WriteLastImm, WriteOnlyImm],
+        SendOp::Read | SendOp::CompareSwap | SendOp::FetchAdd => return None,
+    };
+    Some(match place {
+        Place::First => first,
+        Place::Middle => middle,
+        Place::Last => last,
+        Place::Only => only,
+    })
+}
+
+/// Headers of the request for the answer of an RDMA READ from packet `at` on, or of an atomic operation.
+fn fetch_header(
+    wqe: &SendWqe,
+    at: u32,
+    psn: Psn,
+    config: &QpConfig,
+    limits: &TxLimits,
+) -> Option<Header> {
+    let operation = match wqe.op {
+        SendOp::Read => Operation::ReadRequest,
+        SendOp::CompareSwap => Operation::CompareSwap,
+        SendOp::FetchAdd => Operation::FetchAdd,
+        _ => return None,
+    };
+    let opcode = Opcode::new(Service::Rc, operation)?;
+    let mut header = connected_header(config, limits, opcode, psn);
+    if wqe.op.is_atomic() {
+        header.atomic = Some(AtomicEth {
+            va: wqe.remote_va,
+            rkey: wqe.rkey,
+            swap_add: wqe.swap_add,
+            compare: wqe.compare,
+        });
+    } else {
+        let offset = at.wrapping_shl(config.mtu.shift());
+        header.reth = Some(Reth {
+            va: wqe.remote_va.wrapping_add(u64::from(offset)),
+            rkey: wqe.rkey,
+            dma_len: wqe.length.saturating_sub(offset),
+        });
+    }
+    Some(header)
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receiving side of a connection: from request packets to memory, completions and responses.
+//!
+//! An ACK is a debt, not a packet: requests that want one are noted, and whoever polls gets a single ACK for
+//! all of them. RDMA READ and atomic operations are remembered ([`fetch`]) until the peer cannot ask for their
+//! answers again. Answers go out in the order of PSNs, and an ACK or NAK goes after them, since a response
+//! speaks for all requests before it.
+//!
+//! Source: IBA "Responder: receiving inbound requests", "Acknowledge message scheduling", "Duplicate requests".
+
+pub(super) mod fetch;
+mod uc;
+
+use crate::transport::config::QpConfig;
+use crate::transport::env::{
+    Env,
+    QpEvent, //
+};
+use crate::transport::inbound::{
+    Fault,
+    Inbound, //
+};
+use crate::transport::qp::RxDrop;
+use crate::transport::segment::{
+    connected_header,
+    Payload,
+    TxLimits,
+    TxSegment, //
+};
+use crate::transport::wc::WcStatus;
+use core::ops::DerefMut;
+use fetch::Fetches;
+pub use fetch::Resource;
+use wire::aeth::{
+    self,
+    Aeth,
+    NakCode,
+    Syndrome, //
+};
+use wire::header::Header;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::Psn;
+
+/// Message sequence numbers have 24 bits.
+const MSN_MASK: u32 = 0xff_ffff;
+
+/// What is to be said to the peer when all answers are out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reply {
+    None,
+    /// All before the expected packet is done.
+    Ack,
+    /// The expected packet is missing.
+    Missing,
+    /// The expected packet finds no receive work request.
+    NotReady,
+    /// The request with this PSN is refused, and the queue pair is in error.
+    Refused(Psn, NakCode),
+}
+
+/// Why a request had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Nothing happened but what the peer can repair.
+    Drop(RxDrop),
+    /// The queue pair has to go to the error state.
+    Fatal,
+}
+
+impl From<RxDrop> for Refusal {
+    fn from(drop: RxDrop) -> Self {
+        Self::Drop(drop)
+    }
+}
+
+/// The receiving side of a connection.
+pub(super) struct Responder<R> {
+    pub(super) inbound: Inbound,
+    /// PSN of the packet that is next.
+    expected: Psn,
+    /// Messages completed, modulo 2^24.
+    msn: u32,
+    /// Packets before the expected one are missing, or it was refused for now: the peer knows (reliable), or
+    /// the rest of a message is skipped (unreliable).
+    broken: bool,
+    reply: Reply,
+    fetches: Fetches<R>,
+}
+
+impl<R: DerefMut<Target = [Resource]>> Responder<R> {
+    pub(super) fn new(storage: R) -> Self {
+        Self {
+            inbound: Inbound::default(),
+            expected: Psn::default(),
+            msn: 0,
+            broken: false,
+            reply: Reply::None,
+            fetches: Fetches::new(storage),
+        }
+    }
+
+    /// Starts to expect packets from the configured PSN on.
+    pub(super) fn open(&mut self, config: &QpConfig) {
+        self.reset();
+        self.expected = config.rq_psn;
+    }
+
+    /// Forgets everything.
+    pub(super) fn reset(&mut self) {
+        self.inbound.reset();
+        self.msn = 0;
+        self.broken = false;
+        self.silence();
+    }
+
+    /// Forgets what is to be said.
+    pub(super) fn silence(&mut self) {
+        self.reply = Reply::None;
+        self.fetches.clear();
+    }
+
+    pub(super) fn expected(&self) -> Psn {
+        self.expected
+    }
+
+    /// Number of RDMA READ and atomic operations that can be remembered.
+    pub(super) fn capacity(&self) -> u32 {
+        self.fetches.capacity()
+    }
+
+    /// Takes a request of a reliable connection.
+    pub(super) fn on_request(
+        &mut self,
+        header: &Header,
+        size: (u32, u32),
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), Refusal> {
+        let distance = header.bth.psn.diff(self.expected);
+        if distance > 0 {
+            if !self.broken {
+                self.broken = true;
+                self.reply = Reply::Missing;
+            }
+            return Err(RxDrop::OutOfSequence.into());
+        }
+        if distance < 0 {
+            self.on_duplicate(header, size.0, distance.unsigned_abs(), config);
+            return Err(RxDrop::Duplicate.into());
+        }
+        let result = match header.bth.opcode.operation() {
+            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd => {
+                self.on_fetch(header, config, env)
+            }
+            _ => self.on_message(header, size, config, env),
+        };
+        match result {
+            Ok(()) => {
+                self.broken = false;
+                Ok(())
+            }
+            Err(Fault::NotReady) => {
+                self.broken = true;
+                self.reply = Reply::NotReady;
+                Err(RxDrop::NoRecv.into())
+            }
+            Err(fault) => Err(self.refuse(fault, env)),
+        }
+    }
+
+    fn on_message(
+        &mut self,
+        header: &Header,
+        size: (u32, u32),
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), Fault> {
+        self.inbound.on_request(header, size, config, env)?;
+        self.expected = self.expected.add(size.0);
+        if header.bth.opcode.ends() {
+            self.count_message();
+        }
+        if header.bth.ack_req {
+            self.reply = Reply::Ack;
+        } else if self.reply != Reply::Ack {
+            self.reply = Reply::None;
+        }
+        Ok(())
+    }
+
+    fn on_fetch(
+        &mut self,
+        header: &Header,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), Fault> {
+        if self.inbound.is_open() {
+            return Err(Fault::Invalid);
+        }
+        let msn = self.msn.wrapping_add(1) & MSN_MASK;
+        let count = self.fetches.accept(header, msn, config, env)?;
+        self.expected = self.expected.add(count);
+        self.count_message();
+        // The answer acknowledges all that came before.
+        self.reply = Reply::None;
+        Ok(())
+    }
+
+    fn count_message(&mut self) {
+        self.msn = self.msn.wrapping_add(1) & MSN_MASK;
+    }
+
+    /// Answers a request again that begins `behind` packets before the expected one.
+    fn on_duplicate(&mut self, header: &Header, span: u32, behind: u32, config: &QpConfig) {
+        match header.bth.opcode.operation() {
+            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd => {
+                self.fetches.replay(header, config);
+            }
+            // A segment of which only the end is new is refused as a whole: the peer cuts it anew. It is also a
+            // sign that the peer has not heard of an earlier NAK.
+            _ if span > behind => {
+                self.broken = true;
+                self.reply = Reply::Missing;
+            }
+            _ => {
+                if self.reply == Reply::None {
+                    self.reply = Reply::Ack;
+                }
+            }
+        }
+    }
+
+    /// Tells the peer, the consumer, and the caller, that the expected request is refused for good.
+    fn refuse(&mut self, fault: Fault, env: &mut impl Env) -> Refusal {
+        let code = match fault {
+            Fault::Local(WcStatus::LocLenErr) | Fault::Invalid | Fault::NotReady => {
+                NakCode::InvalidRequest
+            }
+            Fault::Access => NakCode::RemoteAccessError,
+            Fault::Local(_) => NakCode::RemoteOperationalError,
+        };
+        match fault {
+            Fault::Local(status) => self.inbound.complete_error(status, env),
+            Fault::Access => env.event(QpEvent::AccessErr),
+            Fault::Invalid | Fault::NotReady => env.event(QpEvent::ReqErr),
+        }
+        self.reply = Reply::Refused(self.expected, code);
+        Refusal::Fatal
+    }
+
+    /// The memory that a polled answer was to come from is gone.
+    pub(super) fn gather_failed(&mut self, env: &mut impl Env) {
+        if let Some(psn) = self.fetches.revoke() {
+            env.event(QpEvent::AccessErr);
+            self.reply = Reply::Refused(psn, NakCode::RemoteAccessError);
+        }
+    }
+
+    /// The next response to send.
+    pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        if let Some(segment) = self.fetches.poll(config, limits) {
+            return Some(segment);
+        }
+        let (psn, syndrome) = match self.reply {
+            Reply::None => return None,
+            Reply::Ack => (
+                self.expected.back(1),
+                Syndrome::Ack {
+                    credits: aeth::NO_FLOW_CONTROL,
+                },
+            ),
+            Reply::Missing => (self.expected, Syndrome::Nak(NakCode::PsnSequenceError)),
+            Reply::NotReady => (
+                self.expected,
+                Syndrome::Rnr {
+                    timer: config.min_rnr_timer,
+                },
+            ),
+            Reply::Refused(psn, code) => (psn, Syndrome::Nak(code)),
+        };
+        self.reply = Reply::None;
+        let opcode = Opcode::new(Service::Rc, Operation::Ack)?;
+        let mut header = connected_header(config, limits, opcode, psn);
+        header.aeth = Some(Aeth {
+            syndrome,
+            msn: self.msn,
+        });
+        Some(TxSegment {
+            header,
+            span: 1,
+            payload: Payload::None,
+        })
+    }
+}

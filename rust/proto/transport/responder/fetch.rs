@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA READ and atomic operations that the peer asked for: their answers, now and again.
+//!
+//! The last operations are kept, as many as the peer may have outstanding: a new one proves that the oldest
+//! was answered. An atomic operation is executed once and its result kept. An RDMA READ that is asked for
+//! again is read again from the packet that the peer names.
+
+use crate::transport::config::QpConfig;
+use crate::transport::env::{
+    Access,
+    AtomicOp,
+    Env, //
+};
+use crate::transport::inbound::Fault;
+use crate::transport::segment::{
+    connected_header,
+    Payload,
+    Piece,
+    Place,
+    TxLimits,
+    TxSegment, //
+};
+use crate::transport::send_queue::ring_capacity;
+use crate::transport::wqe::MAX_MESSAGE;
+use core::ops::DerefMut;
+use wire::aeth::Aeth;
+use wire::atomic::AtomicAckEth;
+use wire::header::Header;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::{
+    Key,
+    Psn, //
+};
+
+/// An operation that is answered with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetch {
+    Read { rkey: Key, va: u64, len: u32 },
+    Atomic { original: u64 },
+}
+
+/// Room to remember one RDMA READ or atomic operation that the peer asked for.
+///
+/// # Invariants
+///
+/// `start <= next <= count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    fetch: Fetch,
+    /// PSN of the first packet of the answer.
+    first: Psn,
+    /// Packets of the answer.
+    count: u32,
+    /// Where the present answer began.
+    start: u32,
+    /// The packet to send next; `count` when the answer is out.
+    next: u32,
+    /// Message sequence number after the operation.
+    msn: u32,
+    /// Whether the peer asked more than once.
+    again: bool,
+}
+
+impl Default for Resource {
+    fn default() -> Self {
+        Self {
+            fetch: Fetch::Atomic { original: 0 },
+            first: Psn::new(0),
+            count: 0,
+            start: 0,
+            next: 0,
+            msn: 0,
+            again: false,
+        }
+    }
+}
+
+impl Resource {
+    fn is_pending(&self) -> bool {
+        self.next != self.count
+    }
+}
+
+/// The operations that are remembered.
+///
+/// # Invariants
+///
+/// `kept <= capacity`, which is a power of two or 0.
+pub(super) struct Fetches<R> {
+    ring: R,
+    capacity: u32,
+    /// Number of the next operation, counted from the first one ever, modulo 2^32.
+    newest: u32,
+    /// How many of the last ones are remembered.
+    kept: u32,
+    /// Whether some answer may be pending.
+    pending: bool,
+    /// PSN of the segment of an RDMA READ's answer that was polled last.
+    polled: Option<Psn>,
+}
+
+impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
+    pub(super) fn new(ring: R) -> Self {
+        let capacity = ring_capacity(ring.len());
+        Self {
+            ring,
+            capacity,
+            newest: 0,
+            kept: 0,
+            pending: false,
+            polled: None,
+        }
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Forgets all operations.
+    pub(super) fn clear(&mut self) {
+        self.kept = 0;
+        self.pending = false;
+        self.polled = None;
+    }
+
+    /// The remembered operation that is `age` before the newest one, counted from 1.
+    fn get_mut(&mut self, age: u32) -> Option<&mut Resource> {
+        let position = self.newest.wrapping_sub(age) & self.capacity.wrapping_sub(1);
+        self.ring.get_mut(position as usize)
+    }
+
+    /// Takes a new operation, executes it if it is atomic, and returns the number of its PSNs.
+    pub(super) fn accept(
+        &mut self,
+        header: &Header,
+        msn: u32,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<u32, Fault> {
+        self.make_room(config)?;
+        let (fetch, count) = match header.bth.opcode.operation() {
+            Operation::ReadRequest => read(header, config, env)?,
+            _ => atomic(header, config, env)?,
+        };
+        self.newest = self.newest.wrapping_add(1);
+        // INVARIANT: There was room.
+        self.kept = self.kept.wrapping_add(1);
+        self.pending = true;
+        if let Some(resource) = self.get_mut(1) {
+            // INVARIANT: 0 <= 0 <= count.
+            *resource = Resource {
+                fetch,
+                first: header.bth.psn,
+                count,
+                start: 0,
+                next: 0,
+                msn,
+                again: false,
+            };
+        }
+        Ok(count)
+    }
+
+    /// Forgets the oldest operations until there is room for one more.
+    fn make_room(&mut self, config: &QpConfig) -> Result<(), Fault> {
+        let limit = u32::from(config.max_dest_rd_atomic).min(self.capacity);
+        if limit == 0 {
+            return Err(Fault::Invalid);
+        }
+        while self.kept >= limit {
+            let oldest = self.kept;
+            // An answer that has never been out is still awaited: the peer has more outstanding than it may.
+            if self
+                .get_mut(oldest)
+                .is_some_and(|resource| resource.is_pending() && !resource.again)
+            {
+                return Err(Fault::Invalid);
+            }
+            self.kept = oldest.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Answers an operation again, if it is remembered.
+    pub(super) fn replay(&mut self, header: &Header, config: &QpConfig) {
+        let psn = header.bth.psn;
+        for age in 1..=self.kept {
+            let Some(resource) = self.get_mut(age) else {
+                break;
+            };
+            let at = psn.sub(resource.first);
+            if at >= resource.count {
+                continue;
+            }
+            let same = match (resource.fetch, header.reth) {
+                (Fetch::Read { rkey, va, len }, Some(reth)) => {
+                    let offset = at.wrapping_shl(config.mtu.shift());
+                    reth.rkey == rkey
+                        && reth.va == va.wrapping_add(u64::from(offset))
+                        && reth.dma_len == len.saturating_sub(offset)
+                }
+                (Fetch::Atomic { .. }, None) => true,
+                _ => false,
+            };
+            // What is not out yet need not be sent again.
+            if same && at < resource.next {
+                // INVARIANT: `at` is less than `count`.
+                resource.start = at;
+                resource.next = at;
+                resource.again = true;
+                self.pending = true;
+            }
+            break;
+        }
+    }
+
+    /// Forgets the answers: the memory of the segment polled last is gone. Returns that segment's PSN.
+    pub(super) fn revoke(&mut self) -> Option<Psn> {
+        let psn = self.polled;
+        self.clear();
+        psn
+    }
+
+    /// The next segment of the oldest pending answer.
+    pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        if !self.pending {
+            return None;
+        }
+        for age in (1..=self.kept).rev() {
+            let Some(resource) = self.get_mut(age) else {
+                break;
+            };
+            if resource.is_pending() {
+                let segment = answer(resource, config, limits)?;
+                self.polled = Some(segment.header.bth.psn);
+                return Some(segment);
+            }
+        }
+        self.pending = false;
+        None
+    }
+}
+
+/// Checks an RDMA READ request.
+fn read(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch, u32), Fault> {
+    let reth = header.reth.ok_or(Fault::Invalid)?;
+    let len = reth.dma_len;
+    if len > MAX_MESSAGE {
+        return Err(Fault::Invalid);
+    }
+    if !config.access.remote_read {
+        return Err(Fault::Access);
+    }
+    if len != 0 {
+        env.check_remote(reth.rkey, reth.va, len, Access::Read)?;
+    }
+    let fetch = Fetch::Read {
+        rkey: reth.rkey,
+        va: reth.va,
+        len,
+    };
+    Ok((fetch, config.mtu.packets(len)))
+}
+
+/// Executes an atomic operation.
+fn atomic(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch, u32), Fault> {
+    const ALIGNMENT_MASK: u64 = 7;
+    let eth = header.atomic.ok_or(Fault::Invalid)?;
+    if eth.va & ALIGNMENT_MASK != 0 {
+        return Err(Fault::Invalid);
+    }
+    if !config.access.remote_atomic {
+        return Err(Fault::Access);
+    }
+    let op = if header.bth.opcode.operation() == Operation::CompareSwap {
+        AtomicOp::CompareSwap {
+            compare: eth.compare,
+            swap: eth.swap_add,
+        }
+    } else {
+        AtomicOp::FetchAdd { add: eth.swap_add }
+    };
+    let original = env.atomic(eth.rkey, eth.va, op)?;
+    Ok((Fetch::Atomic { original }, 1))
+}
+
+/// The next segment of an answer.
+fn answer(resource: &mut Resource, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+    let psn = resource.first.add(resource.next);
+    let (operation, piece, payload) = match resource.fetch {
+        Fetch::Atomic { .. } => {
+            let piece = Piece::cut(config.mtu, limits, (0, 1), 0, 1);
+            (Operation::AtomicAck, piece, Payload::None)
+        }
+        Fetch::Read { rkey, va, len } => {
+            let whole = (len, resource.count);
+            let piece = Piece::cut(config.mtu, limits, whole, resource.next, u32::MAX);
+            let operation = match Place::new(resource.next == resource.start, piece.ends) {
+                Place::First => Operation::ReadRespFirst,
+                Place::Middle => Operation::ReadRespMiddle,
+                Place::Last => Operation::ReadRespLast,
+                Place::Only => Operation::ReadRespOnly,
+            };
+            let payload = match piece.len {
+                0 => Payload::None,
+                len => Payload::Remote {
+                    rkey,
+                    va: va.wrapping_add(u64::from(piece.offset)),
+                    len,
+                },
+            };
+            (operation, piece, payload)
+        }
+    };
+    let opcode = Opcode::new(Service::Rc, operation)?;
+    let mut header = connected_header(config, limits, opcode, psn);
+    if opcode.has_aeth() {
+        header.aeth = Some(Aeth {
+            msn: resource.msn,
+            ..Aeth::default()
+        });
+    }
+    if let Fetch::Atomic { original } = resource.fetch {
+        header.atomic_ack = Some(AtomicAckEth { original });
+    }
+    // INVARIANT: A piece is no longer than what is left.
+    resource.next = resource.next.wrapping_add(piece.span);
+    Some(TxSegment {
+        header,
+        span: piece.span,
+        payload,
+    })
+}
