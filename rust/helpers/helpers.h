@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * C shims for inlines and macros that bindgen cannot bind. They hold no logic of the driver.
+ *
+ * Each header is read by bindgen and by the file that defines the functions, so that a signature cannot
+ * differ between the two.
+ */
+#ifndef SIB_HELPERS_H
+#define SIB_HELPERS_H
+
+#include "ib.h"
+#include "layout.h"
+#include "lock.h"
+#include "mem.h"
+#include "net.h"
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/build_bug.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_rxe.h>
+#include <rdma/uverbs_ioctl.h>
+
+#include "ib.h"
+
+struct ib_device *sib_helper_ib_alloc_device(size_t size)
+{
+	return _ib_alloc_device(size, &init_net);
+}
+
+bool sib_helper_ib_device_try_get(struct ib_device *device)
+{
+	return ib_device_try_get(device);
+}
+
+bool sib_helper_ib_device_registered(struct ib_device *device)
+{
+	return refcount_read(&device->refcount) != 0;
+}
+
+struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata)->context;
+}
+
+int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata)
+{
+	return ib_is_udata_in_empty(udata);
+}
+
+int sib_helper_ib_respond_empty_udata(struct ib_udata *udata)
+{
+	return ib_respond_empty_udata(udata);
+}
+
+/* The layouts of rust/rdma/ib/abi, as the compiler of the kernel sees them. */
+static_assert(sizeof(struct mminfo) == 16);
+static_assert(sizeof(struct rxe_create_cq_resp) == 16);
+static_assert(sizeof(struct rxe_resize_cq_resp) == 16);
+static_assert(sizeof(struct rxe_create_qp_resp) == 32);
+static_assert(sizeof(struct rxe_create_srq_resp) == 24);
+static_assert(sizeof(struct rxe_create_ah_resp) == 8);
+static_assert(sizeof(struct rxe_modify_srq_cmd) == 8);
+static_assert(sizeof(struct rxe_sge) == 16);
+static_assert(sizeof(struct rxe_dma_info) == 24);
+static_assert(sizeof(struct rxe_recv_wqe) == 40);
+static_assert(offsetof(struct rxe_recv_wqe, dma) == 16);
+static_assert(sizeof(struct rxe_send_wqe) == 208);
+static_assert(offsetof(struct rxe_send_wqe, dma) == 184);
+static_assert(offsetof(struct rxe_send_wr, opcode) == 12);
+static_assert(offsetof(struct rxe_send_wr, ex) == 20);
+static_assert(offsetof(struct rxe_send_wr, wr.rdma.rkey) == 32);
+static_assert(offsetof(struct rxe_send_wr, wr.atomic.rkey) == 48);
+static_assert(offsetof(struct rxe_send_wr, wr.flush.type) == 40);
+static_assert(offsetof(struct rxe_send_wr, wr.ud.pkey_index) == 32);
+static_assert(offsetof(struct rxe_send_wr, wr.ud.ah_num) == 36);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.access) == 52);
+static_assert(sizeof(struct ib_uverbs_wc) == 48);
+static_assert(offsetof(struct ib_uverbs_wc, slid) == 42);
+static_assert(sizeof(struct ib_sge) == 16);

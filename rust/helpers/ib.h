@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef SIB_HELPERS_IB_H
+#define SIB_HELPERS_IB_H
+
+#include <rdma/ib_verbs.h>
+
+struct ib_device *sib_helper_ib_alloc_device(size_t size);
+bool sib_helper_ib_device_try_get(struct ib_device *device);
+bool sib_helper_ib_device_registered(struct ib_device *device);
+struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata);
+int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata);
+int sib_helper_ib_respond_empty_udata(struct ib_udata *udata);
+
+#endif

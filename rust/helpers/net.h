@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef SIB_HELPERS_NET_H
+#define SIB_HELPERS_NET_H
+
+#include <linux/types.h>
+
+struct dst_cache;
+struct in6_addr;
+struct net;
+struct net_device;
+struct sk_buff;
+struct sock;
+
+/* An IPv4 (4) or IPv6 (6) address with a UDP port in host order. IPv4 uses the first four bytes. */
+struct sib_udp_address {
+	u8 version;
+	u8 bytes[16];
+	u16 port;
+	u32 scope;
+};
+
+/* Where a datagram goes. */
+struct sib_udp_flow {
+	struct sib_udp_address remote;
+	u8 hops;
+	u8 traffic_class;
+	int ifindex;
+};
+
+/* net.c */
+struct net_device *sib_helper_netdev_get(struct net_device *dev);
+void sib_helper_netdev_put(struct net_device *dev);
+struct net *sib_helper_netdev_net(const struct net_device *dev);
+size_t sib_helper_netdev_name(const struct net_device *dev, char *name,
+			      size_t size);
+int sib_helper_netdev_ifindex(const struct net_device *dev);
+unsigned int sib_helper_netdev_mtu(const struct net_device *dev);
+bool sib_helper_netdev_running(const struct net_device *dev);
+bool sib_helper_netdev_loopback(const struct net_device *dev);
+size_t sib_helper_netdev_address(const struct net_device *dev, u8 *address,
+				 size_t size);
+struct net_device *sib_helper_notifier_netdev(void *info);
+
+/* udp.c */
+typedef int (*sib_encap_rcv_t)(struct sock *sk, struct sk_buff *skb);
+int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
+			struct sock **out);
+void sib_helper_udp_start(struct sock *sk, void *user_data,
+			  sib_encap_rcv_t encap_rcv);
+void *sib_helper_udp_user_data(const struct sock *sk);
+u16 sib_helper_udp_local_port(const struct sock *sk);
+int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
+			const struct sib_udp_flow *flow,
+			struct dst_cache *cache);
+
+/* skb.c */
+struct sk_buff *sib_helper_skb_alloc(unsigned int len);
+void sib_helper_skb_free(struct sk_buff *skb);
+void sib_helper_skb_consume(struct sk_buff *skb);
+unsigned int sib_helper_skb_len(const struct sk_buff *skb);
+unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb);
+void *sib_helper_skb_data(const struct sk_buff *skb);
+void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
+void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len);
+bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len);
+int sib_helper_skb_trim(struct sk_buff *skb, unsigned int len);
+void sib_helper_skb_udp_source(const struct sk_buff *skb,
+			       struct sib_udp_address *source);
+int sib_helper_skb_ifindex(const struct sk_buff *skb);
+u32 sib_helper_skb_crc32(struct sk_buff *skb, unsigned int offset,
+			 unsigned int len, u32 crc);
+void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/crc32.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/skbuff.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+
+#include "net.h"
+
+/* Room for UDP, IPv6 and whatever the device puts in front. */
+#define SIB_HEADROOM \
+	(LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+
+struct sk_buff *sib_helper_skb_alloc(unsigned int len)
+{
+	struct sk_buff *skb = alloc_skb(SIB_HEADROOM + len, GFP_ATOMIC);
+
+	if (skb)
+		skb_reserve(skb, SIB_HEADROOM);
+	return skb;
+}
+
+void sib_helper_skb_free(struct sk_buff *skb)
+{
+	dev_kfree_skb_any(skb);
+}
+
+void sib_helper_skb_consume(struct sk_buff *skb)
+{
+	dev_consume_skb_any(skb);
+}
+
+unsigned int sib_helper_skb_len(const struct sk_buff *skb)
+{
+	return skb->len;
+}
+
+/* None if a clone shares the data. */
+unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb)
+{
+	return skb_cloned(skb) ? 0 : skb_tailroom(skb);
+}
+
+void *sib_helper_skb_data(const struct sk_buff *skb)
+{
+	return skb->data;
+}
+
+void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len)
+{
+	return skb_put(skb, len);
+}
+
+void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len)
+{
+	__skb_pull(skb, len);
+}
+
+bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)
+{
+	return pskb_may_pull(skb, len);
+}
+
+int sib_helper_skb_trim(struct sk_buff *skb, unsigned int len)
+{
+	return pskb_trim(skb, len);
+}
+
+/* Continues a CRC over a part of the packet, wherever its bytes are. */
+u32 sib_helper_skb_crc32(struct sk_buff *skb, unsigned int offset,
+			 unsigned int len, u32 crc)
+{
+	struct skb_seq_state state;
+	unsigned int done = 0, n;
+	const u8 *data;
+
+	skb_prepare_seq_read(skb, offset, offset + len, &state);
+	while ((n = skb_seq_read(done, &data, &state)) != 0) {
+		n = min(n, len - done);
+		crc = crc32_le(crc, data, n);
+		done += n;
+		if (done == len) {
+			skb_abort_seq_read(&state);
+			break;
+		}
+	}
+	return crc;
+}
+
+/* Call it while the network and transport headers are set, as they are in an encapsulation hook. */
+void sib_helper_skb_udp_source(const struct sk_buff *skb,
+			       struct sib_udp_address *source)
+{
+	memset(source, 0, sizeof(*source));
+	source->port = ntohs(udp_hdr(skb)->source);
+	if (ip_hdr(skb)->version == 4) {
+		source->version = 4;
+		memcpy(source->bytes, &ip_hdr(skb)->saddr, sizeof(__be32));
+	} else {
+		source->version = 6;
+		memcpy(source->bytes, &ipv6_hdr(skb)->saddr,
+		       sizeof(struct in6_addr));
+		source->scope = ipv6_iface_scope_id(&ipv6_hdr(skb)->saddr,
+						    skb->dev->ifindex);
+	}
+}
+
+int sib_helper_skb_ifindex(const struct sk_buff *skb)
+{
+	return skb->dev ? skb->dev->ifindex : 0;
+}
+
+/*
+ * Has the stack cut the datagram, whose UDP header is not there yet, into datagrams of that size. They are
+ * checksummed in any case, see __udp_gso_segment().
+ */
+void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size)
+{
+	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = DIV_ROUND_UP(skb->len, size);
+	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4;
+	skb->ip_summed = CHECKSUM_PARTIAL;
+	skb->csum_start = skb_headroom(skb) - sizeof(struct udphdr);
+	skb->csum_offset = offsetof(struct udphdr, check);
+}

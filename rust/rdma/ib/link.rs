@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma link add` and `rdma link del`, and the registration of the driver.
+//!
+//! A module that has a driver also says `alias: ["rdma-link-TYPE"]`, so that `rdma link add` loads it.
+//!
+//! C header: [`include/rdma/rdma_netlink.h`](srctree/include/rdma/rdma_netlink.h)
+
+use super::device::DeviceRef;
+use super::Driver;
+use crate::net::NetDevice;
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use crate::work::Queue;
+use core::marker::PhantomData;
+use core::ptr;
+use kernel::error::from_result;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::str::CStrExt;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Release, //
+};
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+use kernel::types::Opaque;
+use sib_bindings as bindings;
+
+/// A driver whose devices are made by `rdma link add`.
+pub trait Link: Driver {
+    /// Makes the device `name` on the network device `netdev`, and registers it.
+    fn newlink(
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        registrar: &Registrar<Self>,
+        name: &CStr,
+        netdev: &NetDevice,
+    ) -> Result;
+}
+
+/// The registrar of the one registration that a module has: the C side hands nothing to `newlink`.
+static CURRENT: Atomic<*mut c_void> = Atomic::new(ptr::null_mut());
+
+/// A device of the driver.
+struct Listed {
+    device: DeviceRef,
+    /// Its registration has not ended.
+    registering: bool,
+}
+
+/// What devices need to be registered.
+#[pin_data]
+pub struct Registrar<D: Driver> {
+    module: &'static ThisModule,
+    /// Where events of queue pairs are told from.
+    events: Arc<Queue>,
+    /// Devices, until after they have been removed.
+    #[pin]
+    devices: Mutex<KVec<Listed>>,
+    #[pin]
+    link_ops: Opaque<bindings::rdma_link_ops>,
+    driver: PhantomData<D>,
+}
+
+// SAFETY: The C struct is changed by the C side alone, under a lock of its own; all other members may be used
+// by any task.
+unsafe impl<D: Driver> Send for Registrar<D> {}
+// SAFETY: As above.
+unsafe impl<D: Driver> Sync for Registrar<D> {}
+
+impl<D: Driver> Registrar<D> {
+    pub(super) fn module(&self) -> &'static ThisModule {
+        self.module
+    }
+
+    pub(super) fn events(&self) -> Arc<Queue> {
+        self.events.clone()
+    }
+
+    pub(super) fn link_ops(&self) -> *const bindings::rdma_link_ops {
+        self.link_ops.get()
+    }
+
+    /// Lists a device that is about to be registered, and forgets those that are gone.
+    pub(super) fn begin(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &DeviceRef,
+    ) -> Result {
+        let mut devices = self.devices.lock();
+        devices.retain(|listed| {
+            if listed.registering || listed.device.is_registered() {
+                return true;
+            }
+            // Its removal may not have left the driver yet; this waits until it has.
+            listed.device.unregister(cx, s);
+            false
+        });
+        devices.push(
+            Listed {
+                device: device.clone(),
+                registering: true,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(())
+    }
+
+    /// Notes that the registration of a listed device has ended, whether it succeeded or not.
+    pub(super) fn end(&self, device: &DeviceRef) {
+        let mut devices = self.devices.lock();
+        if let Some(listed) = devices.iter_mut().find(|listed| listed.device == *device) {
+            listed.registering = false;
+        }
+    }
+
+    /// Removes all devices.
+    fn unregister_all(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        let mut devices = core::mem::take(&mut *self.devices.lock());
+        for listed in &devices {
+            listed.device.unregister(cx, s);
+        }
+        devices.clear();
+        self.events.flush(cx, s);
+    }
+}
+
+/// The registration of a driver. Dropping it removes all devices of the driver, and waits for that.
+///
+/// # Invariants
+///
+/// `registrar` is in `CURRENT`, with its `link_ops` registered.
+pub struct Registration<D: Link> {
+    registrar: Arc<Registrar<D>>,
+}
+
+impl<D: Link> Registration<D> {
+    /// Registers the type of link, from the module's entry.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` when the module has a registration already, `ENOMEM` when there is no memory.
+    pub fn new(module: &'static ThisModule, s: Sleepable<'_>) -> Result<Self> {
+        let events = Arc::new(Queue::new(D::LINK_TYPE, s)?, GFP_KERNEL)?;
+        let registrar = Arc::pin_init(
+            pin_init!(Registrar {
+                module,
+                events,
+                devices <- new_mutex!(KVec::new(), "ib::Registrar::devices"),
+                link_ops: Opaque::new(bindings::rdma_link_ops {
+                    type_: D::LINK_TYPE.as_char_ptr(),
+                    newlink: Some(newlink::<D>),
+                    // SAFETY: All members are pointers that may be null.
+                    ..unsafe { core::mem::zeroed() }
+                }),
+                driver: PhantomData,
+            }),
+            GFP_KERNEL,
+        )?;
+        let raw = (&raw const *registrar).cast_mut().cast();
+        CURRENT
+            .cmpxchg(ptr::null_mut(), raw, Full)
+            .map_err(|_| EBUSY)?;
+        // SAFETY: The struct is pinned, with a name that lives forever, until `drop` has unregistered it.
+        unsafe { bindings::rdma_link_register(registrar.link_ops.get()) };
+        // INVARIANT: Just done.
+        Ok(Self { registrar })
+    }
+}
+
+impl<D: Link> Drop for Registration<D> {
+    fn drop(&mut self) {
+        // SAFETY: A module is removed by a task that may sleep and holds no lock.
+        let (mut cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
+        // SAFETY: Registered by the invariant. This waits for calls of `newlink` under way.
+        unsafe { bindings::rdma_link_unregister(self.registrar.link_ops.get()) };
+        CURRENT.store(ptr::null_mut(), Release);
+        self.registrar.unregister_all(&mut cx, s);
+    }
+}
+
+/// In a task that may sleep, under the lock of the link types, which is shared.
+///
+/// # Safety
+///
+/// Called by ib_core between the registration and the unregistration of the `link_ops` of a `Registrar<D>`,
+/// with a name, and with a network device that it holds a reference to.
+unsafe extern "C" fn newlink<D: Link>(
+    name: *const c_char,
+    netdev: *mut kernel::bindings::net_device,
+) -> c_int {
+    // SAFETY: The operation may sleep, and is entered from ib_core.
+    let (cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
+    from_result(|| {
+        // SAFETY: There is one registration at a time, the one whose function this is. It stays until this
+        // call has returned.
+        let registrar = unsafe { &*CURRENT.load(Acquire).cast::<Registrar<D>>() };
+        // SAFETY: ib_core lends the name for the call.
+        let name = unsafe { CStr::from_char_ptr(name) };
+        // SAFETY: ib_core has a reference for the length of the call.
+        let netdev = unsafe { NetDevice::get(netdev) }?;
+        D::newlink(cx, s, registrar, name, &netdev)?;
+        Ok(0)
+    })
+}

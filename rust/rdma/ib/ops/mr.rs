@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions.
+//!
+//! Unlike other objects they are allocated by the driver, here, and ib_core fills in its part after the call
+//! that makes them.
+
+use super::pd::PdObj;
+use super::{
+    any_context,
+    task, //
+};
+use crate::ib::obj::Obj;
+use crate::ib::page_list::{
+    PageList,
+    Target, //
+};
+use crate::ib::udata::Udata;
+use crate::ib::{
+    unsupported,
+    AccessFlags,
+    Driver,
+    NewMr, //
+};
+use crate::mem::{
+    KernelSpace,
+    Umem, //
+};
+use kernel::error::from_result;
+use kernel::prelude::*;
+use sib_bindings as bindings;
+
+/// What a memory region keeps for the driver.
+pub(super) struct MrState<M> {
+    /// The driver's handle.
+    pub(super) mr: M,
+    /// The list that is being filled.
+    target: Target,
+}
+
+/// A memory region with what it keeps for the driver.
+pub(super) type MrObj<D> = Obj<bindings::ib_mr, MrState<<D as Driver>::Mr>>;
+
+/// The allocation of a region, before it is made.
+struct NewObj<D: Driver>(KBox<MrObj<D>>);
+
+impl<D: Driver> NewObj<D> {
+    /// Allocates a region, zeroed.
+    fn new() -> Result<Self> {
+        Ok(Self(KBox::init(MrObj::<D>::empty(), GFP_KERNEL)?))
+    }
+
+    /// Completes the region, and gives it to ib_core.
+    fn finish(self, new: NewMr<D::Mr>) -> *mut bindings::ib_mr {
+        let mr: *mut bindings::ib_mr = KBox::into_raw(self.0).cast();
+        // SAFETY: The allocation is ours alone, zeroed, and without a value.
+        unsafe {
+            (*mr).lkey = new.lkey;
+            (*mr).rkey = new.rkey;
+            let state = MrState {
+                mr: new.mr,
+                target: Target::none(),
+            };
+            MrObj::<D>::store(mr, state);
+        }
+        mr
+    }
+}
+
+/// The pointer, or the error as one.
+fn or_err_ptr(result: Result<*mut bindings::ib_mr>) -> *mut bindings::ib_mr {
+    result.unwrap_or_else(|e| e.to_ptr())
+}
+
+/// In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for a domain of a device of `D`.
+pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
+    pd: *mut bindings::ib_pd,
+    access: c_int,
+) -> *mut bindings::ib_mr {
+    // SAFETY: The operation may sleep.
+    let (cx, s) = unsafe { task() };
+    or_err_ptr((|| {
+        let obj = NewObj::<D>::new()?;
+        // SAFETY: The domain has a value, and outlives its regions.
+        let pd = unsafe { PdObj::<D>::get(pd) };
+        // SAFETY: ib_core makes such regions for clients in the kernel alone, whose requests name memory that
+        // is their own until they have completed.
+        let space = unsafe { KernelSpace::new() };
+        let new = D::get_dma_mr(cx, s, pd, space, AccessFlags::from_bits(access as u32))?;
+        Ok(obj.finish(new))
+    })())
+}
+
+/// In a task that may sleep, the one that owns the memory.
+///
+/// # Safety
+///
+/// Called by ib_core for a domain of a device of `D`.
+pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
+    pd: *mut bindings::ib_pd,
+    start: u64,
+    length: u64,
+    iova: u64,
+    access: c_int,
+    dmah: *mut bindings::ib_dmah,
+    udata: *mut bindings::ib_udata,
+) -> *mut bindings::ib_mr {
+    // SAFETY: The operation may sleep.
+    let (mut cx, s) = unsafe { task() };
+    or_err_ptr((|| {
+        if !dmah.is_null() {
+            return Err(unsupported());
+        }
+        // SAFETY: `udata` is that of this call.
+        if let Some(udata) = unsafe { Udata::from_raw(udata) } {
+            udata.nothing()?;
+        }
+        let flags = AccessFlags::from_bits(access as u32);
+        if flags.intersects(AccessFlags::ON_DEMAND) {
+            return Err(unsupported());
+        }
+        let obj = NewObj::<D>::new()?;
+        let bytes = usize::try_from(length).map_err(|_| EINVAL)?;
+        // SAFETY: The device of a live domain is alive, and outlives its regions.
+        let umem = unsafe { Umem::pin((*pd).device, start, bytes, access, &mut cx, s) }?;
+        // SAFETY: The domain has a value, and outlives its regions.
+        let pd = unsafe { PdObj::<D>::get(pd) };
+        let new = D::reg_user_mr(cx, s, pd, umem, start, length, iova, flags)?;
+        Ok(obj.finish(new))
+    })())
+}
+
+/// In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for a region that a function here made, when nothing uses it any more.
+pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
+    mr: *mut bindings::ib_mr,
+    _udata: *mut bindings::ib_udata,
+) -> c_int {
+    // SAFETY: The operation may sleep.
+    let (cx, s) = unsafe { task() };
+    from_result(|| {
+        // SAFETY: The region has a value, which is not taken before the end of this borrow.
+        D::dereg_mr(cx, s, unsafe { &MrObj::<D>::get(mr).mr })?;
+        // SAFETY: Nobody uses the region any more, and it has a value.
+        drop(unsafe { MrObj::<D>::take(mr) });
+        // SAFETY: The functions here allocate all regions like this, and ib_core does not look at this one
+        // any more.
+        drop(unsafe { KBox::from_raw(mr.cast::<MrObj<D>>()) });
+        Ok(0)
+    })
+}
+
+/// In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for a domain of a device of `D`.
+pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
+    pd: *mut bindings::ib_pd,
+    ty: bindings::ib_mr_type,
+    max_pages: u32,
+) -> *mut bindings::ib_mr {
+    // SAFETY: The operation may sleep.
+    let (cx, s) = unsafe { task() };
+    or_err_ptr((|| {
+        if ty != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
+            return Err(EINVAL);
+        }
+        let obj = NewObj::<D>::new()?;
+        // SAFETY: The domain has a value, and outlives its regions.
+        let pd = unsafe { PdObj::<D>::get(pd) };
+        let new = D::alloc_mr(cx, s, pd, max_pages)?;
+        Ok(obj.finish(new))
+    })())
+}
+
+/// In any context.
+///
+/// # Safety
+///
+/// Called by ib_core for a region that [`alloc_mr`] made, with a list of `nents` entries; nobody else uses
+/// the list of pages of the region.
+pub(super) unsafe extern "C" fn map_mr_sg<D: Driver>(
+    mr: *mut bindings::ib_mr,
+    sg: *mut kernel::bindings::scatterlist,
+    nents: c_int,
+    offset: *mut c_uint,
+) -> c_int {
+    // SAFETY: Entered from ib_core.
+    let cx = unsafe { any_context() };
+    from_result(|| {
+        // SAFETY: The region has a value, and nobody destroys it now.
+        let state = unsafe { MrObj::<D>::get(mr) };
+        // SAFETY: All arguments are those of ib_core, for this call; `set_page` is that of the region.
+        let mut list =
+            unsafe { PageList::new(mr, sg, nents, offset, &state.target, set_page::<D>) };
+        D::map_mr(cx, &state.mr, &mut list)?;
+        Ok(list.mapped())
+    })
+}
+
+/// In the context of [`PageList::fill`].
+///
+/// # Safety
+///
+/// Called by `ib_sg_to_pages` for the region of [`map_mr_sg`].
+unsafe extern "C" fn set_page<D: Driver>(mr: *mut bindings::ib_mr, addr: u64) -> c_int {
+    // SAFETY: The region has a value, and nobody destroys it now.
+    let state = unsafe { MrObj::<D>::get(mr) };
+    // SAFETY: `PageList::fill` is under way with the target, and gives the pages the size of the region's. The
+    // client lets the region have them.
+    from_result(|| unsafe { state.target.push(addr) }.map(|()| 0))
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of clients in the kernel, and the doorbell of users.
+//!
+//! Clients post from any context, with chains of requests. A user's requests are in a ring; what comes here
+//! then is an empty chain, from a system call.
+
+use super::ah::AhObj;
+use super::mr::MrObj;
+use super::qp::{
+    QpData,
+    QpObj, //
+};
+use super::srq::SrqObj;
+use super::{
+    any_context,
+    task, //
+};
+use crate::ib::{
+    AccessFlags,
+    Datagram,
+    Driver,
+    QpType,
+    RecvWr,
+    SendExt,
+    SendFlags,
+    SendOp,
+    SendWr,
+    Sge, //
+};
+use kernel::error::from_result;
+use kernel::prelude::*;
+use sib_bindings as bindings;
+
+/// In any context; for a user in a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for an object that [`create_qp`](super::qp::create_qp) made, with a chain of requests
+/// of the type of queue pair.
+pub(super) unsafe extern "C" fn post_send<D: Driver>(
+    qp: *mut bindings::ib_qp,
+    wr: *const bindings::ib_send_wr,
+    bad: *mut *const bindings::ib_send_wr,
+) -> c_int {
+    // SAFETY: The object has a value, and nobody destroys it now.
+    let data = unsafe { QpObj::<D>::get(qp) };
+    if wr.is_null() {
+        return doorbell(data);
+    }
+    // SAFETY: `wr` is a chain that ib_core lends for the call, of the type of queue pair.
+    let (last, result) = unsafe { send_chain(data, wr) };
+    if result.is_err() {
+        // SAFETY: There is room for the answer, which nobody else uses during the call.
+        unsafe { bad.write(last) };
+    }
+    from_result(|| result.map(|()| 0))
+}
+
+/// Rings the bell of a user's send queue.
+fn doorbell<D: Driver>(data: &QpData<D>) -> c_int {
+    if !data.user {
+        return EINVAL.to_errno();
+    }
+    // SAFETY: The C side calls without requests from a system call alone, with no lock held.
+    let (cx, s) = unsafe { task() };
+    from_result(|| D::doorbell(cx, s, &data.qp).map(|()| 0))
+}
+
+/// Posts the requests one by one. Returns the one that failed with the error.
+///
+/// # Safety
+///
+/// `wr` is a chain of valid requests of the type of queue pair.
+unsafe fn send_chain<D: Driver>(
+    data: &QpData<D>,
+    wr: *const bindings::ib_send_wr,
+) -> (*const bindings::ib_send_wr, Result) {
+    if data.user {
+        return (wr, Err(EINVAL));
+    }
+    // SAFETY: Entered from ib_core.
+    let mut cx = unsafe { any_context() };
+    let mut next = wr;
+    let mut result = Ok(());
+    while !next.is_null() {
+        // SAFETY: `next` is a request of the chain.
+        result = unsafe { send_from_c::<D>(next, data.ty) }
+            .and_then(|wr| D::post_send(cx.reborrow(), &data.qp, &wr));
+        if result.is_err() {
+            break;
+        }
+        // SAFETY: As above.
+        next = unsafe { (*next).next };
+    }
+    if next != wr {
+        D::posted(cx, &data.qp);
+    }
+    (next, result)
+}
+
+/// A list of pieces of memory.
+///
+/// # Safety
+///
+/// There are `count` entries at `list`, which live for `'a`.
+unsafe fn sges<'a>(list: *const bindings::ib_sge, count: c_int) -> Result<&'a [Sge]> {
+    let count = usize::try_from(count).map_err(|_| EINVAL)?;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: The layouts are equal, as asserted where `Sge` is declared; the rest is promised.
+    Ok(unsafe { core::slice::from_raw_parts(list.cast::<Sge>(), count) })
+}
+
+/// The union of immediate data and key, as bytes in memory.
+fn ext_bytes(wr: &bindings::ib_send_wr) -> [u8; 4] {
+    // SAFETY: Both members are plain 32-bit numbers.
+    unsafe { *wr.ex.invalidate_rkey.as_ref() }.to_ne_bytes()
+}
+
+/// The union of immediate data and key, as a key.
+fn ext_key(wr: &bindings::ib_send_wr) -> u32 {
+    u32::from_ne_bytes(ext_bytes(wr))
+}
+
+/// The request in our terms.
+///
+/// # Safety
+///
+/// `wr` is a valid request for a queue pair of type `ty` of a device of `D`: the struct around it, and what
+/// it points to, live for `'a`.
+unsafe fn send_from_c<'a, D: Driver>(
+    wr: *const bindings::ib_send_wr,
+    ty: QpType,
+) -> Result<SendWr<'a, D>> {
+    // SAFETY: Promised by the caller.
+    let base = unsafe { &*wr };
+    let flags = SendFlags::from_bits(base.send_flags as u32);
+    if flags.unknown() != 0 {
+        return Err(EINVAL);
+    }
+    let op = match ty {
+        // SAFETY: Promised by the caller.
+        QpType::Ud | QpType::Smi | QpType::Gsi => unsafe { datagram_op::<D>(base)? },
+        // SAFETY: Promised by the caller.
+        QpType::Rc | QpType::Uc => unsafe { connected_op::<D>(base)? },
+    };
+    Ok(SendWr {
+        // SAFETY: Both members of the union have 64 bits; what they mean is up to the client.
+        wr_id: unsafe { *base.__bindgen_anon_1.wr_id.as_ref() },
+        flags,
+        op,
+        // SAFETY: Promised by the caller.
+        sges: unsafe { sges(base.sg_list, base.num_sge)? },
+    })
+}
+
+/// # Safety
+///
+/// As for [`send_from_c`]; the queue pair is one for datagrams.
+unsafe fn datagram_op<'a, D: Driver>(
+    wr: &bindings::ib_send_wr,
+) -> Result<SendOp<&'a D::Ah, &'a D::Mr>> {
+    let ext = match wr.opcode {
+        bindings::ib_wr_opcode_IB_WR_SEND => SendExt::None,
+        bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => SendExt::Imm(ext_bytes(wr)),
+        _ => return Err(EINVAL),
+    };
+    // SAFETY: Requests for datagrams are the first member of this struct.
+    let ud = unsafe { &*(&raw const *wr).cast::<bindings::ib_ud_wr>() };
+    if ud.ah.is_null() {
+        return Err(EINVAL);
+    }
+    Ok(SendOp::Send {
+        ext,
+        to: Some(Datagram {
+            // SAFETY: The address handle is one of the same device, and has a value, which lives until the
+            // client destroys it after the call.
+            ah: unsafe { AhObj::<D>::get(ud.ah) },
+            qpn: ud.remote_qpn,
+            qkey: ud.remote_qkey,
+            pkey_index: ud.pkey_index,
+        }),
+    })
+}
+
+/// # Safety
+///
+/// As for [`send_from_c`]; the queue pair is a connected one.
+unsafe fn connected_op<'a, D: Driver>(
+    wr: &bindings::ib_send_wr,
+) -> Result<SendOp<&'a D::Ah, &'a D::Mr>> {
+    let raw = &raw const *wr;
+    let send = |ext| SendOp::Send { ext, to: None };
+    Ok(match wr.opcode {
+        bindings::ib_wr_opcode_IB_WR_SEND => send(SendExt::None),
+        bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => send(SendExt::Imm(ext_bytes(wr))),
+        bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => send(SendExt::Invalidate(ext_key(wr))),
+        bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
+        | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let rdma = unsafe { &*raw.cast::<bindings::ib_rdma_wr>() };
+            let with_imm = wr.opcode == bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
+            SendOp::Write {
+                addr: rdma.remote_addr,
+                rkey: rdma.rkey,
+                imm: with_imm.then(|| ext_bytes(wr)),
+            }
+        }
+        bindings::ib_wr_opcode_IB_WR_RDMA_READ => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let rdma = unsafe { &*raw.cast::<bindings::ib_rdma_wr>() };
+            SendOp::Read {
+                addr: rdma.remote_addr,
+                rkey: rdma.rkey,
+            }
+        }
+        bindings::ib_wr_opcode_IB_WR_ATOMIC_WRITE => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let rdma = unsafe { &*raw.cast::<bindings::ib_rdma_wr>() };
+            SendOp::AtomicWrite {
+                addr: rdma.remote_addr,
+                rkey: rdma.rkey,
+            }
+        }
+        bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let atomic = unsafe { &*raw.cast::<bindings::ib_atomic_wr>() };
+            SendOp::CompareSwap {
+                addr: atomic.remote_addr,
+                rkey: atomic.rkey,
+                compare: atomic.compare_add,
+                swap: atomic.swap,
+            }
+        }
+        bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let atomic = unsafe { &*raw.cast::<bindings::ib_atomic_wr>() };
+            SendOp::FetchAdd {
+                addr: atomic.remote_addr,
+                rkey: atomic.rkey,
+                add: atomic.compare_add,
+            }
+        }
+        bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInvalidate { rkey: ext_key(wr) },
+        bindings::ib_wr_opcode_IB_WR_REG_MR => {
+            // SAFETY: Requests with this operation are the first member of this struct.
+            let reg = unsafe { &*raw.cast::<bindings::ib_reg_wr>() };
+            if reg.mr.is_null() {
+                return Err(EINVAL);
+            }
+            // SAFETY: The region is one of the same device, and has a value, which lives until the client
+            // destroys it after the call; the client has mapped it before.
+            let (mr, iova, length) = unsafe {
+                (
+                    &MrObj::<D>::get(reg.mr).mr,
+                    (*reg.mr).iova,
+                    (*reg.mr).length,
+                )
+            };
+            SendOp::RegMr {
+                mr,
+                key: reg.key,
+                access: AccessFlags::from_bits(reg.access as u32),
+                iova,
+                length,
+            }
+        }
+        _ => return Err(EINVAL),
+    })
+}
+
+/// Posts receive requests one by one with `post`, and tells which one failed.
+///
+/// # Safety
+///
+/// `wr` is a chain of valid requests, and there is room for the answer at `bad`.
+unsafe fn recv_chain(
+    wr: *const bindings::ib_recv_wr,
+    bad: *mut *const bindings::ib_recv_wr,
+    mut post: impl FnMut(&RecvWr<'_>) -> Result,
+) -> c_int {
+    let mut next = wr;
+    while !next.is_null() {
+        // SAFETY: `next` is a request of the chain; both members of the union have 64 bits.
+        let result = unsafe {
+            sges((*next).sg_list, (*next).num_sge).map(|sges| RecvWr {
+                wr_id: *(*next).__bindgen_anon_1.wr_id.as_ref(),
+                sges,
+            })
+        }
+        .and_then(|wr| post(&wr));
+        if let Err(e) = result {
+            // SAFETY: There is room for the answer, which nobody else uses during the call.
+            unsafe { bad.write(next) };
+            return e.to_errno();
+        }
+        // SAFETY: As above.
+        next = unsafe { (*next).next };
+    }
+    0
+}
+
+/// In any context.
+///
+/// # Safety
+///
+/// Called by ib_core for an object that [`create_qp`](super::qp::create_qp) made, with a chain of requests.
+pub(super) unsafe extern "C" fn post_recv<D: Driver>(
+    qp: *mut bindings::ib_qp,
+    wr: *const bindings::ib_recv_wr,
+    bad: *mut *const bindings::ib_recv_wr,
+) -> c_int {
+    // SAFETY: Entered from ib_core.
+    let mut cx = unsafe { any_context() };
+    // SAFETY: The object has a value, and nobody destroys it now.
+    let data = unsafe { QpObj::<D>::get(qp) };
+    // SAFETY: ib_core lends the chain for the call, and has room for the answer.
+    unsafe {
+        recv_chain(wr, bad, |wr| {
+            if data.user {
+                return Err(EINVAL);
+            }
+            D::post_recv(cx.reborrow(), &data.qp, wr)
+        })
+    }
+}
+
+/// In any context.
+///
+/// # Safety
+///
+/// Called by ib_core for an object that [`create_srq`](super::srq::create_srq) made, with a chain of
+/// requests.
+pub(super) unsafe extern "C" fn post_srq_recv<D: Driver>(
+    srq: *mut bindings::ib_srq,
+    wr: *const bindings::ib_recv_wr,
+    bad: *mut *const bindings::ib_recv_wr,
+) -> c_int {
+    // SAFETY: Entered from ib_core.
+    let mut cx = unsafe { any_context() };
+    // SAFETY: The object has a value, and nobody destroys it now.
+    let state = unsafe { SrqObj::<D>::get(srq) };
+    // SAFETY: ib_core lends the chain for the call, and has room for the answer.
+    unsafe {
+        recv_chain(wr, bad, |wr| {
+            if state.user {
+                return Err(EINVAL);
+            }
+            D::post_srq_recv(cx.reborrow(), &state.srq, wr)
+        })
+    }
+}

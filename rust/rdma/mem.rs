@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that work requests name: pinned user memory, lists of pages, and ranges of kernel memory.
+//!
+//! A [`Region`] is a window of such memory, and a list of regions is what a scatter/gather list resolves to.
+//! Regions copy to and from slices and to each other, page by page, without a buffer in between. All of it is
+//! callable in any context, and every access is checked against the bounds of the window.
+//!
+//! The memory is shared: with user space, with other CPUs, with other devices. Nothing here makes a Rust
+//! reference to it; bytes are copied by C code, and atomics are the kernel's.
+//!
+//! The addresses are those of the kernel's linear map, which all memory is in on the 64-bit platforms that
+//! the device needs anyway (`ib_uses_virt_dma()`).
+
+mod kernel;
+mod pages;
+mod region;
+mod space;
+mod umem;
+
+pub use self::kernel::KernelRange;
+pub use pages::Pages;
+pub use region::{
+    AccessError,
+    Region, //
+};
+pub use space::KernelSpace;
+pub use umem::Umem;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entry to and exit from the module, with the tokens of these contexts.
+
+use crate::layout;
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use kernel::prelude::*;
+
+/// A module whose entry points receive tokens.
+pub trait Module: Send + Sync + Sized + 'static {
+    /// Runs when the module is loaded.
+    fn init(
+        module: &'static ThisModule,
+        cx: Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+    ) -> Result<Self>;
+
+    /// Runs when the module is removed, before the value is dropped.
+    fn exit(&mut self, cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>);
+}
+
+/// Adapts a [`Module`] to the `module!` macro.
+///
+/// # Examples
+///
+/// ```ignore
+/// type SibModule = rdma::module::Glue<Sib>;
+///
+/// module! {
+///     type: SibModule,
+///     name: "sib",
+///     authors: ["The sib authors"],
+///     description: "Soft InfiniBand",
+///     license: "GPL",
+/// }
+/// ```
+pub struct Glue<T: Module> {
+    inner: T,
+}
+
+impl<T: Module> kernel::Module for Glue<T> {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        layout::check()?;
+        // SAFETY: Modules are loaded by a task that holds no lock of ours.
+        let cx = unsafe { Cx::root() };
+        // SAFETY: As above.
+        let sleepable = unsafe { Sleepable::new() };
+        Ok(Self {
+            inner: T::init(module, cx, sleepable)?,
+        })
+    }
+}
+
+impl<T: Module> Drop for Glue<T> {
+    fn drop(&mut self) {
+        // SAFETY: Modules are removed by a task that holds no lock of ours.
+        let cx = unsafe { Cx::root() };
+        // SAFETY: As above.
+        let sleepable = unsafe { Sleepable::new() };
+        self.inner.exit(cx, sleepable);
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets, UDP sockets and underlay devices.
+//!
+//! A [`UdpSocket`] hands every datagram to its [`Receive`] in the softirq where it arrives, and sends packets
+//! from any context with interrupts on, without sleeping. Addresses are those of [`core::net`].
+
+mod addr;
+mod crc;
+mod device;
+mod notifier;
+mod skb;
+mod socket;
+
+pub use crc::crc32_le;
+pub use device::{
+    DeviceName,
+    NetDevice, //
+};
+pub use notifier::{
+    DeviceEvent,
+    Notifier,
+    Notify, //
+};
+pub use skb::Skb;
+pub use socket::{
+    Path,
+    Receive,
+    UdpSocket,
+    Version, //
+};

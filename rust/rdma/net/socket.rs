@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! UDP sockets of the kernel.
+//!
+//! C header: [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
+
+use super::{
+    addr,
+    NetDevice,
+    Skb, //
+};
+use crate::sync::{
+    Anchor,
+    Cx,
+    IrqsOn,
+    Sleepable,
+    Unlocked, //
+};
+use core::net::SocketAddr;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+use sib_bindings::sib_udp_flow;
+
+/// The size of a UDP header.
+const UDP_HEADER: usize = 8;
+
+/// The version of IP that a socket speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6, and nothing else.
+    V6,
+}
+
+/// What becomes of received datagrams.
+pub trait Receive: Send + Sync + 'static {
+    /// Takes a datagram, without its UDP header, in the softirq where it arrived.
+    ///
+    /// Several calls may run at the same time on different CPUs.
+    fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
+}
+
+/// What the C socket points to.
+struct Hook<A> {
+    target: A,
+    /// Keeps the network namespace alive, which kernel sockets do not.
+    _device: NetDevice,
+}
+
+/// A bound UDP socket of the kernel, which hands what it receives to `A`.
+///
+/// It keeps `A` until it is dropped; if `A` owns the socket, take it out of `A` to end both. Dropping sleeps:
+/// it must happen in a task that holds no lock. [`Self::close`] has this checked.
+///
+/// # Invariants
+///
+/// `sk` is a live socket of which this is the only owner. It points to `hook`, of which this is the only
+/// owner too, and no hook runs any more when the socket is released and a grace period has passed.
+pub struct UdpSocket<A: Anchor>
+where
+    <A as Deref>::Target: Receive + Sized,
+{
+    sk: NonNull<bindings::sock>,
+    hook: NonNull<Hook<A>>,
+}
+
+// SAFETY: A socket may be used and released by any task; `A` is `Send` and `Sync`.
+unsafe impl<A: Anchor> Send for UdpSocket<A> where <A as Deref>::Target: Receive + Sized {}
+// SAFETY: Sending on a socket is thread-safe.
+unsafe impl<A: Anchor> Sync for UdpSocket<A> where <A as Deref>::Target: Receive + Sized {}
+
+impl<A: Anchor> UdpSocket<A>
+where
+    <A as Deref>::Target: Receive + Sized,
+{
+    /// Opens a socket in the network namespace of `device` on all local addresses, and starts to receive.
+    ///
+    /// `bound` restricts it to datagrams that come in by `device`: several such sockets can share a `port`.
+    /// Port zero stands for any free one.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` when the port is taken, `EAFNOSUPPORT` when the version of IP is not available.
+    pub fn open(
+        device: &NetDevice,
+        version: Version,
+        port: u16,
+        bound: bool,
+        target: A,
+        _cx: &mut Cx<'_, Unlocked>,
+        _sleepable: Sleepable<'_>,
+    ) -> Result<Self> {
+        let hook = KBox::new(
+            Hook {
+                target,
+                _device: device.clone(),
+            },
+            GFP_KERNEL,
+        )?;
+        let version = match version {
+            Version::V4 => addr::VERSION_4,
+            Version::V6 => addr::VERSION_6,
+        };
+        let ifindex = if bound { device.ifindex() } else { 0 };
+        let mut sk = core::ptr::null_mut();
+        // SAFETY: The namespace is alive as long as the device; `sk` is valid for the result.
+        to_result(unsafe {
+            sib_bindings::sib_helper_udp_open(
+                device.namespace(),
+                version,
+                port,
+                ifindex as c_int,
+                &mut sk,
+            )
+        })?;
+        let sk = NonNull::new(sk).ok_or(ENOMEM)?;
+        let hook = NonNull::from(KBox::leak(hook));
+        // SAFETY: The socket is fresh. The hook lives until the socket is released and a grace period has
+        // passed, see `drop`.
+        unsafe {
+            sib_bindings::sib_helper_udp_start(
+                sk.as_ptr(),
+                hook.as_ptr().cast(),
+                Some(Self::trampoline),
+            )
+        };
+        // INVARIANT: Both are fresh and given to nobody else.
+        Ok(Self { sk, hook })
+    }
+
+    /// The port that the socket is bound to.
+    pub fn port(&self) -> u16 {
+        // SAFETY: Live by the invariant.
+        unsafe { sib_bindings::sib_helper_udp_local_port(self.sk.as_ptr()) }
+    }
+
+    /// Sends `packet` along `path`, without sleeping.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` when there is no route. As with any datagram, success does not mean arrival.
+    #[inline]
+    pub fn send(
+        &self,
+        packet: Skb,
+        path: &Path,
+        _cx: &mut Cx<'_, Unlocked>,
+        _irqs: IrqsOn<'_>,
+    ) -> Result {
+        // SAFETY: The socket is live by the invariant, the packet is given away, the cache is initialised.
+        // No lock of the hierarchy is held and interrupts were on at entry, so they are on.
+        to_result(unsafe {
+            sib_bindings::sib_helper_udp_send(
+                self.sk.as_ptr(),
+                packet.into_raw(),
+                &path.flow,
+                path.cache.get(),
+            )
+        })
+    }
+
+    /// Ends reception and closes the socket. After the return no hook runs.
+    pub fn close(self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
+        drop(self);
+    }
+
+    /// What the UDP code calls for a datagram.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a socket that [`Self::open`] made. `skb` is a datagram whose data begin with the UDP header and
+    /// whose only reference becomes ours. The caller holds the RCU read lock, in a softirq.
+    unsafe extern "C" fn trampoline(sk: *mut bindings::sock, skb: *mut bindings::sk_buff) -> c_int {
+        /// Tells the UDP code that the datagram is taken care of.
+        const CONSUMED: c_int = 0;
+
+        let Some(skb) = NonNull::new(skb) else {
+            return CONSUMED;
+        };
+        // SAFETY: Ours by the promise above.
+        let mut packet = unsafe { Skb::from_raw(skb) };
+        // SAFETY: Under the RCU read lock by the promise above.
+        let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
+        let mut from = sib_bindings::sib_udp_address::default();
+        // SAFETY: The headers are still where the UDP code has found them.
+        unsafe { sib_bindings::sib_helper_skb_udp_source(skb.as_ptr(), &mut from) };
+        // SAFETY: A socket that is not being released points to its hook, which `drop` keeps for a grace
+        // period after it has cut the pointer.
+        if let Some(hook) = unsafe { hook.cast::<Hook<A>>().as_ref() } {
+            if packet.pull(UDP_HEADER).is_some() {
+                // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts
+                // off. The code in between is the network stack's.
+                let cx = unsafe { Cx::root() };
+                // SAFETY: Softirqs run with interrupts on.
+                let irqs = unsafe { IrqsOn::new() };
+                hook.target.receive(packet, addr::from_c(&from), cx, irqs);
+            }
+        }
+        CONSUMED
+    }
+}
+
+impl<A: Anchor> Drop for UdpSocket<A>
+where
+    <A as Deref>::Target: Receive + Sized,
+{
+    fn drop(&mut self) {
+        // SAFETY: Live and ours by the invariant.
+        unsafe { sib_bindings::udp_tunnel_sock_release(self.sk.as_ptr()) };
+        // SAFETY: Callable in a task. After it no hook runs that has seen the pointer.
+        unsafe { bindings::synchronize_rcu() };
+        // SAFETY: The hook is ours by the invariant, and nobody uses it any more.
+        drop(unsafe { KBox::from_raw(self.hook.as_ptr()) });
+    }
+}
+
+/// A way to a UDP address, with the route cached.
+pub struct Path {
+    flow: sib_udp_flow,
+    remote: SocketAddr,
+    cache: Opaque<sib_bindings::dst_cache>,
+}
+
+// SAFETY: The cache is per CPU and used with bottom halves off.
+unsafe impl Send for Path {}
+// SAFETY: As above.
+unsafe impl Sync for Path {}
+
+impl Path {
+    /// Makes a way to `remote`, which may be a broadcast or multicast address. May sleep.
+    ///
+    /// `hops` is the time to live. With a `device`, packets leave by it whatever the routing table prefers;
+    /// an IPv6 address of the link needs it or a scope.
+    pub fn new(remote: SocketAddr, hops: u8, device: Option<&NetDevice>) -> Result<Self> {
+        let cache = Opaque::uninit();
+        // SAFETY: The cache is valid for writes, and may be moved afterwards.
+        to_result(unsafe { sib_bindings::dst_cache_init(cache.get(), bindings::GFP_KERNEL) })?;
+        Ok(Self {
+            flow: sib_udp_flow {
+                remote: addr::to_c(remote),
+                hops,
+                ifindex: device.map_or(0, |device| device.ifindex() as c_int),
+                ..Default::default()
+            },
+            remote,
+            cache,
+        })
+    }
+
+    /// The address at the other end.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        // SAFETY: Initialised by `new`, and nobody uses it any more.
+        unsafe { sib_bindings::dst_cache_destroy(self.cache.get()) }
+    }
+}
+
+#[kunit_tests(sib_rdma_udp)]
+mod tests {
+    use super::*;
+    use crate::net::{
+        DeviceEvent,
+        Notifier,
+        Notify, //
+    };
+    use crate::sync::{
+        test_context,
+        DevLock,
+        LevelLock, //
+    };
+    use core::net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr, //
+    };
+    use kernel::sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    };
+    use kernel::sync::{
+        Arc,
+        Completion, //
+    };
+
+    /// Catches the loopback device, which is reported to a new notifier.
+    struct Finder {
+        found: Pin<KBox<LevelLock<Option<NetDevice>, DevLock>>>,
+    }
+
+    impl Notify for Finder {
+        fn notify(
+            &self,
+            event: DeviceEvent,
+            device: &NetDevice,
+            mut cx: Cx<'_, Unlocked>,
+            _sleepable: Sleepable<'_>,
+        ) {
+            if event == DeviceEvent::Up && device.is_loopback() {
+                *cx.lock(&self.found) = Some(device.clone());
+            }
+        }
+    }
+
+    fn loopback(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) -> Result<NetDevice> {
+        let finder = Finder {
+            found: KBox::pin_init(LevelLock::new(None), GFP_KERNEL)?,
+        };
+        let notifier = Notifier::register(finder, cx, sleepable)?;
+        let found = cx.lock(&notifier.target().found).take();
+        found.ok_or(ENODEV)
+    }
+
+    /// Checks and counts what arrives, until `left` bytes have.
+    #[pin_data]
+    struct Sink {
+        left: Atomic<i64>,
+        packets: Atomic<i32>,
+        wrong: Atomic<i32>,
+        from: SocketAddr,
+        #[pin]
+        done: Completion,
+    }
+
+    impl Receive for Sink {
+        fn receive(
+            &self,
+            mut packet: Skb,
+            from: SocketAddr,
+            _cx: Cx<'_, Unlocked>,
+            _irqs: IrqsOn<'_>,
+        ) {
+            let len = packet.len();
+            let mut copied = [0; 4];
+            let crc = packet.crc32(!0, 1, len - 1);
+            let good = packet.linear().is_some_and(|data| {
+                crc == data.get(1..).map(|data| crate::net::crc32_le(!0, data))
+                    && data.iter().enumerate().all(|(i, &byte)| byte == i as u8)
+            }) && packet.copy_out(len - 4, &mut copied).is_some()
+                && copied[3] == (len - 1) as u8
+                && from.ip() == self.from.ip();
+            if !good {
+                self.wrong.add(1, Relaxed);
+            }
+            self.packets.add(1, Relaxed);
+            if self.left.fetch_sub(len as i64, Full) == len as i64 {
+                self.done.complete_all();
+            }
+            packet.consume();
+        }
+    }
+
+    /// `count` times the numbers from zero to `size`, modulo 256.
+    fn packet(size: usize, count: usize) -> Result<Skb> {
+        let mut packet = Skb::alloc(size * count)?;
+        for _ in 0..count {
+            let tail = packet.append_zeroed(size).ok_or(ENOMEM)?;
+            for (i, byte) in tail.iter_mut().enumerate() {
+                *byte = i as u8;
+            }
+        }
+        assert!(packet.append(&[0; 1 << 16]).is_none());
+        Ok(packet)
+    }
+
+    fn echo(version: Version, address: IpAddr) -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        assert!(lo.is_up());
+        assert!(lo.ifindex() > 0);
+        assert!(lo.name().as_bytes() == b"lo");
+        let sink = Arc::pin_init(
+            pin_init!(Sink {
+                left: Atomic::new(100 + 4096 + 16 * 1024),
+                packets: Atomic::new(0),
+                wrong: Atomic::new(0),
+                from: SocketAddr::new(address, 0),
+                done <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let socket = UdpSocket::open(&lo, version, 0, true, sink.clone(), &mut cx, sleepable)?;
+        let path = Path::new(SocketAddr::new(address, socket.port()), 64, Some(&lo))?;
+        let irqs = sleepable.irqs_on();
+        socket.send(packet(100, 1)?, &path, &mut cx, irqs)?;
+        socket.send(packet(4096, 1)?, &path, &mut cx, irqs)?;
+        let mut batch = packet(1024, 16)?;
+        assert!(batch.segment(0).is_none());
+        assert!(batch.segment(100_000).is_none());
+        assert!(batch.segment(1024).is_some());
+        socket.send(batch, &path, &mut cx, irqs)?;
+        sink.done.wait_for_completion();
+        assert_eq!(sink.packets.load(Relaxed), 18);
+        assert_eq!(sink.wrong.load(Relaxed), 0);
+        socket.close(&mut cx, sleepable);
+        assert!(Arc::into_unique_or_drop(sink).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn ipv4() -> Result {
+        echo(Version::V4, IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    #[test]
+    fn ipv6() -> Result {
+        echo(Version::V6, IpAddr::V6(Ipv6Addr::LOCALHOST))
+    }
+
+    #[test]
+    fn no_route() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        let sink = Arc::pin_init(
+            pin_init!(Sink {
+                left: Atomic::new(1),
+                packets: Atomic::new(0),
+                wrong: Atomic::new(0),
+                from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+                done <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let socket = UdpSocket::open(&lo, Version::V6, 0, false, sink, &mut cx, sleepable)?;
+        let nowhere = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+        let path = Path::new(SocketAddr::new(nowhere, 9), 64, None)?;
+        let sent = socket.send(packet(10, 1)?, &path, &mut cx, sleepable.irqs_on());
+        assert!(sent.is_err());
+        Ok(())
+    }
+}

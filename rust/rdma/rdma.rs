@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe abstractions for a software RDMA device that the `kernel` crate lacks.
+//!
+//! All `unsafe` code of the driver is in this crate; nothing else names the raw bindings. What a caller may
+//! do where is told by the tokens of [`sync`].
+
+pub mod ib;
+mod layout;
+pub mod mem;
+pub mod module;
+pub mod net;
+pub mod random;
+pub mod ring;
+pub mod sync;
+pub mod time;
+pub mod timer;
+pub mod work;
+
+/// What the `pr_*!` macros put in front of a message.
+const __LOG_PREFIX: &[u8] = b"sib\0";

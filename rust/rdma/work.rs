@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work queues of our own, and work items that keep their object alive.
+//!
+//! To defer work of an object, give it a [`Work`] field, implement [`Run`] for it, and pass a counted
+//! pointer to [`Queue::enqueue`]. The item keeps the pointer until it has run or is cancelled.
+//!
+//! # Examples
+//!
+//! ```ignore
+//! #[pin_data]
+//! struct Port {
+//!     #[pin]
+//!     sweep: Work<Port>,
+//! }
+//!
+//! impl Run for Port {
+//!     type Pointer = Arc<Port>;
+//!
+//!     fn run(this: Arc<Port>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+//!         this.sweep_now(&mut cx, sleepable);
+//!     }
+//! }
+//!
+//! let port = Arc::pin_init(pin_init!(Port { sweep <- new_work!("Port::sweep") }), GFP_KERNEL)?;
+//! let _ = queue.enqueue(&port.sweep, port.clone());
+//! ```
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use crate::sync::{
+    Anchor,
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::container_of;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Relaxed, //
+};
+use kernel::sync::LockClassKey;
+use kernel::types::Opaque;
+
+/// A work queue that this module owns.
+///
+/// Its workers run on any CPU, ahead of normal tasks, and it makes progress when memory is short, since
+/// storage clients sit on the path that frees memory.
+///
+/// # Invariants
+///
+/// `raw` is a live work queue of which this is the only owner.
+pub struct Queue {
+    raw: NonNull<bindings::workqueue_struct>,
+}
+
+// SAFETY: A work queue may be used and destroyed from any task.
+unsafe impl Send for Queue {}
+// SAFETY: The functions of a work queue are thread-safe.
+unsafe impl Sync for Queue {}
+
+impl Queue {
+    /// Creates a queue, whose workers carry `name`.
+    pub fn new(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
+        let flags = bindings::wq_flags_WQ_MEM_RECLAIM
+            | bindings::wq_flags_WQ_HIGHPRI
+            | bindings::wq_flags_WQ_UNBOUND;
+        // SAFETY: The format has one conversion, which takes `name`; the C side copies it.
+        let raw = unsafe {
+            bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, 0, name.as_char_ptr())
+        };
+        // INVARIANT: Fresh, unless null.
+        Ok(Self {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+        })
+    }
+
+    /// Queues `work`, which then keeps `this` until it has run. Callable in any context.
+    ///
+    /// # Errors
+    ///
+    /// Gives `this` back when the item is queued already. It then starts after this call, so it sees what
+    /// the caller did before.
+    #[inline]
+    pub fn enqueue<T: Run<ID>, const ID: u64>(
+        &self,
+        work: &Work<T, ID>,
+        this: T::Pointer,
+    ) -> Result<(), T::Pointer> {
+        // Orders what the caller wrote before a failing exchange, so that the run which is due reads it.
+        // SAFETY: A barrier may stand anywhere.
+        unsafe { bindings::smp_mb() };
+        let ptr = this.into_raw().cast_mut();
+        if work.kept.cmpxchg(core::ptr::null_mut(), ptr, Full).is_err() {
+            // SAFETY: `ptr` was made above and given to nobody.
+            return Err(unsafe { T::Pointer::from_raw(ptr) });
+        }
+        // SAFETY: The item is initialised, and stays in place: it is pinned, and its drop cancels it. The
+        // queue is alive by the invariant.
+        let queued = unsafe {
+            bindings::queue_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                self.raw.as_ptr(),
+                work.raw.get(),
+            )
+        };
+        if !queued {
+            // Cancellation is under way, and may have taken the reference.
+            if let Some(this) = work.take() {
+                return Err(this);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all items that were queued before the call have run.
+    pub fn flush(&self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
+        // SAFETY: The queue is alive by the invariant.
+        unsafe { bindings::__flush_workqueue(self.raw.as_ptr()) }
+    }
+}
+
+impl Drop for Queue {
+    /// Waits until the queue is empty, so that no item runs after the module is gone.
+    ///
+    /// Must happen in a task that holds no lock, and not in an item of this very queue.
+    fn drop(&mut self) {
+        // SAFETY: The queue is alive and ours by the invariant, and nobody can enqueue any more.
+        unsafe { bindings::destroy_workqueue(self.raw.as_ptr()) }
+    }
+}
+
+/// What a [`Work`] of `Self` does. `ID` tells several items of one type apart.
+pub trait Run<const ID: u64 = 0>: Send + Sync + Sized + 'static {
+    /// The counted pointer that the item keeps.
+    type Pointer: Anchor<Target = Self>;
+
+    /// Does the work, in a task. One item never runs twice at the same time.
+    fn run(this: Self::Pointer, cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>);
+}
+
+/// A work item, to be embedded in the object that it works on.
+///
+/// # Invariants
+///
+/// `kept` is a pointer made by [`Anchor::into_raw`] while the item is queued, else null.
+#[pin_data(PinnedDrop)]
+pub struct Work<T: Run<ID>, const ID: u64 = 0> {
+    #[pin]
+    raw: Opaque<bindings::work_struct>,
+    kept: Atomic<*mut T>,
+    anchor: PhantomData<T::Pointer>,
+}
+
+// SAFETY: A work item may be used from any task, and `T::Pointer` is `Send`.
+unsafe impl<T: Run<ID>, const ID: u64> Send for Work<T, ID> {}
+// SAFETY: All access to the item is through thread-safe functions and atomics.
+unsafe impl<T: Run<ID>, const ID: u64> Sync for Work<T, ID> {}
+
+impl<T: Run<ID>, const ID: u64> Work<T, ID> {
+    /// An initialiser; [`new_work!`](crate::new_work) supplies the lock class.
+    pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            raw <- Opaque::ffi_init(|slot| {
+                // SAFETY: `slot` is valid for the call; name and class live forever.
+                unsafe {
+                    bindings::init_work_with_key(
+                        slot,
+                        Some(Self::trampoline),
+                        false,
+                        name.as_char_ptr(),
+                        class.as_ptr(),
+                    )
+                }
+            }),
+            kept: Atomic::new(core::ptr::null_mut()),
+            anchor: PhantomData,
+        })
+    }
+
+    /// Takes the item off its queue, or waits until it has run. Returns whether it was taken off.
+    ///
+    /// The item may be queued again afterwards.
+    pub fn cancel(&self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) -> bool {
+        // SAFETY: The item is initialised. The caller may sleep and holds no lock that the item could want.
+        let cancelled = unsafe { bindings::cancel_work_sync(self.raw.get()) };
+        if cancelled {
+            drop(self.take());
+        }
+        cancelled
+    }
+
+    /// Takes the reference that the item keeps.
+    fn take(&self) -> Option<T::Pointer> {
+        let ptr = self.kept.xchg(core::ptr::null_mut(), Full);
+        // SAFETY: By the invariant it comes from `into_raw`; the exchange hands it to one taker.
+        (!ptr.is_null()).then(|| unsafe { T::Pointer::from_raw(ptr) })
+    }
+
+    /// What the work queue calls.
+    ///
+    /// # Safety
+    ///
+    /// `work` is the `raw` of a live item that has just been taken off its queue.
+    unsafe extern "C" fn trampoline(work: *mut bindings::work_struct) {
+        // SAFETY: `work` is the field of an item by the promise above; `Opaque` is transparent.
+        let item = unsafe { &*container_of!(Opaque::cast_from(work), Self, raw) };
+        let Some(this) = item.take() else { return };
+        // SAFETY: A worker enters an item with no lock held, and comes from no other function of ours.
+        let cx = unsafe { Cx::root() };
+        // SAFETY: Workers are tasks, and this queue is not one of those that run in softirqs.
+        let sleepable = unsafe { Sleepable::new() };
+        T::run(this, cx, sleepable);
+    }
+}
+
+#[pinned_drop]
+impl<T: Run<ID>, const ID: u64> PinnedDrop for Work<T, ID> {
+    fn drop(self: Pin<&mut Self>) {
+        // An item inside the object that it keeps alive is never queued here, so nothing waits then; an
+        // item that is being dropped by its own run is not either.
+        if !self.kept.load(Acquire).is_null() {
+            // SAFETY: The item is initialised; whoever queued it for an object elsewhere drops it in a task.
+            unsafe { bindings::cancel_work_sync(self.raw.get()) };
+            drop(self.take());
+        }
+    }
+}
+
+impl<T: Run<ID>, const ID: u64> Work<T, ID> {
+    /// Whether the item is queued and has not begun to run. A hint only.
+    #[inline]
+    pub fn is_queued(&self) -> bool {
+        !self.kept.load(Relaxed).is_null()
+    }
+}
+
+/// Makes an initialiser of a [`Work`] with a name and a lockdep class of its own.
+#[macro_export]
+macro_rules! new_work {
+    ($name:literal) => {
+        $crate::work::Work::new(::kernel::c_str!($name), ::kernel::static_lock_class!())
+    };
+}
