@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues.
+//!
+//! A completion is added under the lock of its queue pair, so completions of one queue pair cannot
+//! overtake each other. The client is told later, by [`Cq::notify`], when no lock is held.
+
+use crate::{
+    qp::Qp,
+    query::MAX_CQE, //
+};
+use kernel::{
+    alloc::KVVec,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+use rdma::{
+    ib::{
+        abi::UverbsWc,
+        CqInit,
+        CqUpcall,
+        NewCq,
+        Notify,
+        Wc,
+        WcOut, //
+    },
+    ring::{
+        Producer,
+        Ring, //
+    },
+    sync::{
+        After,
+        CqLock,
+        Cx,
+        Irq,
+        IrqsOn,
+        LevelLock,
+        Tracked,
+        Unlocked, //
+    }, //
+};
+use zerocopy::IntoBytes;
+
+/// Completions of a kernel client: a ring that the lock guards.
+struct List {
+    entries: KVVec<Option<Wc>>,
+    head: usize,
+    len: usize,
+}
+
+impl List {
+    fn new(capacity: usize) -> Result<Self> {
+        let mut entries = KVVec::with_capacity(capacity, GFP_KERNEL)?;
+        for _ in 0..capacity {
+            entries.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            entries,
+            head: 0,
+            len: 0,
+        })
+    }
+
+    fn place(&self, index: usize) -> usize {
+        let at = self.head.wrapping_add(index);
+        if at >= self.entries.len() {
+            at.wrapping_sub(self.entries.len())
+        } else {
+            at
+        }
+    }
+
+    fn push(&mut self, wc: Wc) -> bool {
+        if self.len >= self.entries.len() {
+            return false;
+        }
+        let at = self.place(self.len);
+        if let Some(slot) = self.entries.get_mut(at) {
+            *slot = Some(wc);
+            self.len = self.len.wrapping_add(1);
+        }
+        true
+    }
+
+    fn pop(&mut self) -> Option<Wc> {
+        if self.len == 0 {
+            return None;
+        }
+        let wc = self.entries.get_mut(self.head)?.take();
+        self.head = self.place(1);
+        self.len = self.len.wrapping_sub(1);
+        wc
+    }
+
+    /// Removes the completions of queue pair `qpn`; the others keep their order.
+    fn purge(&mut self, qpn: u32) {
+        let count = self.len;
+        for _ in 0..count {
+            if let Some(wc) = self.pop() {
+                if wc.qpn != qpn {
+                    self.push(wc);
+                }
+            }
+        }
+    }
+}
+
+/// Where completions go.
+enum Entries {
+    User(Producer),
+    Kernel(List),
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+/// What the lock of a completion queue guards.
+struct State {
+    entries: Entries,
+    armed: Armed,
+    overrun: bool,
+}
+
+/// A completion queue.
+#[pin_data]
+pub(crate) struct Cq {
+    upcall: CqUpcall,
+    /// The client is to be told of a completion.
+    due: Atomic<bool>,
+    /// The client is to be told of the overrun.
+    failed: Atomic<bool>,
+    #[pin]
+    state: LevelLock<State, CqLock>,
+}
+
+/// Makes a completion queue.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that is not offered, `ENOMEM`.
+pub(crate) fn create(upcall: CqUpcall, init: &CqInit, user: bool) -> Result<NewCq<Tracked<Cq>>> {
+    if !(1..=MAX_CQE).contains(&init.entries) {
+        return Err(EINVAL);
+    }
+    let mut shared = None;
+    let (entries, granted) = if user {
+        let ring = Ring::new(init.entries, size_of::<UverbsWc>())?;
+        shared = Some(ring.clone());
+        let granted = ring.capacity();
+        (Entries::User(Producer::new(ring)), granted)
+    } else {
+        let list = List::new(init.entries as usize)?;
+        (Entries::Kernel(list), init.entries)
+    };
+    let state = State {
+        entries,
+        armed: Armed::No,
+        overrun: false,
+    };
+    let cq = Tracked::new(try_pin_init!(Cq {
+        upcall,
+        due: Atomic::new(false),
+        failed: Atomic::new(false),
+        state <- LevelLock::new(state),
+    }))?;
+    Ok(NewCq {
+        cq,
+        entries: granted,
+        map: shared,
+    })
+}
+
+/// Moves what a user's queue holds to a ring of another size.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `ENOMEM`.
+pub(crate) fn resize(cx: &mut Cx<'_, Unlocked>, cq: &Cq, entries: u32) -> Result<(u32, Arc<Ring>)> {
+    if !(1..=MAX_CQE).contains(&entries) {
+        return Err(EINVAL);
+    }
+    let ring = Ring::new(entries, size_of::<UverbsWc>())?;
+    let granted = ring.capacity();
+    let shared = ring.clone();
+    let old = {
+        let mut state = cx.lock(&cq.state);
+        let Entries::User(producer) = &mut state.entries else {
+            return Err(EINVAL);
+        };
+        let old = producer.ring().clone();
+        producer.replace(ring).map_err(|_| EINVAL)?;
+        old
+    };
+    drop(old);
+    Ok((granted, shared))
+}
+
+/// Moves completions of a kernel client into `out`.
+pub(crate) fn poll(cx: &mut Cx<'_, Unlocked>, cq: &Cq, out: &mut WcOut<'_>) -> Result {
+    let mut state = cx.lock(&cq.state);
+    let Entries::Kernel(list) = &mut state.entries else {
+        return Err(EINVAL);
+    };
+    while out.room() > 0 {
+        let Some(wc) = list.pop() else {
+            break;
+        };
+        // There is room; a completion of a queue pair that goes away is dropped by the push.
+        let _ = out.push(&wc);
+    }
+    Ok(())
+}
+
+/// Arms the notification; tells whether completions are there, if that is asked for.
+pub(crate) fn req_notify(cx: &mut Cx<'_, Unlocked>, cq: &Cq, notify: Notify) -> bool {
+    let mut state = cx.lock(&cq.state);
+    if notify.solicited_only {
+        if state.armed == Armed::No {
+            state.armed = Armed::Solicited;
+        }
+    } else {
+        state.armed = Armed::Any;
+    }
+    let pending = match &state.entries {
+        Entries::User(producer) => producer.pending() > 0,
+        Entries::Kernel(list) => list.len > 0,
+    };
+    notify.report_missed && pending
+}
+
+impl Cq {
+    /// Adds a completion. `solicited` is whether a client that waits for solicited ones wants it.
+    pub(crate) fn push<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, wc: Wc, solicited: bool)
+    where
+        CqLock: After<L>,
+    {
+        let mut state = cx.lock(&self.state);
+        let added = match &mut state.entries {
+            Entries::User(producer) => producer.push(UverbsWc::new(&wc).as_bytes()).is_ok(),
+            Entries::Kernel(list) => list.push(wc),
+        };
+        if !added {
+            if !state.overrun {
+                state.overrun = true;
+                self.failed.store(true, Relaxed);
+            }
+            return;
+        }
+        let wanted = match state.armed {
+            Armed::No => false,
+            Armed::Solicited => solicited,
+            Armed::Any => true,
+        };
+        if wanted {
+            state.armed = Armed::No;
+            self.due.store(true, Relaxed);
+        }
+    }
+
+    /// Tells the client what there is to tell, and returns whether the queue has overrun just now:
+    /// then its queue pairs have to go to the error state.
+    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
+        if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
+            self.upcall.complete(cx, irqs);
+        }
+        let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
+        if failed {
+            self.upcall.error(cx, irqs);
+        }
+        failed
+    }
+
+    /// Forgets the completions of a queue pair of a kernel client, which must not see it again.
+    pub(crate) fn purge<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, qp: &Qp)
+    where
+        CqLock: After<L>,
+    {
+        if let Entries::Kernel(list) = &mut cx.lock(&self.state).entries {
+            list.purge(qp.qpn());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way of a packet: out of a port of an HCA, through the switch, to the next.
+
+use super::udp::Way;
+use super::{
+    End,
+    Fabric,
+    State, //
+};
+use crate::events;
+use crate::hca::Hca;
+use crate::payload::Source;
+use crate::run::RunQueue;
+use crate::rx;
+use proto::fabric::link::LinkState;
+use proto::fabric::switch::{
+    Forward,
+    Packet,
+    PortMask, //
+};
+use rdma::sync::{
+    Cx,
+    Held,
+    IrqsOn,
+    Unlocked, //
+};
+use wire::header::Header;
+use wire::{
+    Lid,
+    PortNum,
+    Vl, //
+};
+
+/// A segment on its way: the headers, the number of packets that it stands for, and where the payload is.
+#[derive(Clone, Copy)]
+pub(crate) struct Segment<'a> {
+    /// The headers; sealed if `span` is 1.
+    pub(crate) header: &'a Header,
+    /// The number of packets.
+    pub(crate) span: u32,
+    /// The payload.
+    pub(crate) source: &'a Source<'a>,
+}
+
+impl Segment<'_> {
+    /// The state that a port must have to send this.
+    fn needs(&self) -> LinkState {
+        if self.is_vl15() {
+            LinkState::Init
+        } else {
+            LinkState::Active
+        }
+    }
+
+    /// Whether this is a subnet management packet.
+    pub(super) fn is_vl15(&self) -> bool {
+        self.header.lrh.vl == Vl::MANAGEMENT
+    }
+
+    pub(super) fn is_multicast(&self) -> bool {
+        self.header.lrh.dlid.is_multicast()
+    }
+
+    /// What the counters of a port call octets: the packets without link-level framing.
+    pub(super) fn octets(&self) -> u64 {
+        let headers = self.header.len().saturating_add(wire::icrc::LEN);
+        let headers = u64::from(self.span).saturating_mul(headers as u64);
+        headers.saturating_add(self.source.len() as u64)
+    }
+}
+
+/// What is at the other end of a cable.
+enum Hop {
+    /// Nothing that takes packets.
+    Nowhere,
+    /// A port of an HCA.
+    Hca(Held<Hca>, PortNum),
+    /// A UDP endpoint, and the cookie that it wants to see.
+    Udp(Way, u64),
+}
+
+/// What the switch makes of a packet.
+enum Verdict {
+    /// It goes to one port.
+    Out(Hop),
+    /// It goes to several.
+    Each(PortMask),
+    /// It is a subnet management packet for the switch to look at.
+    Smp,
+    /// It is for QP1 of the switch.
+    Gmp,
+}
+
+impl Hca {
+    /// Sends a segment out of `port`. It may arrive before the return.
+    ///
+    /// What cannot leave is dropped: the transport, or the consumer of a datagram, knows what to do.
+    pub(crate) fn transmit(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let view = self.view(port);
+        let dlid = segment.header.lrh.dlid;
+        if view.state < segment.needs() {
+            return;
+        }
+        let Some(cable) = self.berth.cable(port) else {
+            return;
+        };
+        if let Some(traffic) = self.traffic(port) {
+            traffic.count_sent(&segment);
+        }
+        let own = view.owns(dlid);
+        if own || segment.is_multicast() {
+            self.fabric.turn_back(cx, irqs, run, cable, segment);
+        }
+        if !own {
+            self.fabric.carry(cx, irqs, run, cable, segment);
+        }
+    }
+
+    /// Whether a segment from `port` to the unicast LID `dlid` may stand for many packets, since it reaches
+    /// its destination without becoming packets.
+    pub(crate) fn is_handed_over(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        port: PortNum,
+        dlid: Lid,
+    ) -> bool {
+        match self.berth.cable(port) {
+            Some(cable) => self.fabric.is_handed_over(cx, cable, dlid),
+            None => false,
+        }
+    }
+
+    /// Takes a segment that came over the cable of `port`.
+    pub(super) fn receive(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let state = self.view(port).state;
+        if !segment.is_vl15() && state != LinkState::Active {
+            if state != LinkState::Armed {
+                return;
+            }
+            let events = {
+                let mut guard = cx.lock(&self.state);
+                let events = guard.sma.active_trigger(port);
+                self.publish(&guard.sma, port);
+                events
+            };
+            events::dispatch(cx, self, port, events);
+        }
+        if let Some(traffic) = self.traffic(port) {
+            traffic.count_received(&segment);
+        }
+        rx::deliver(cx, irqs, run, self, port, segment);
+    }
+}
+
+impl Fabric {
+    /// Takes a segment that came in on `in_port` of the switch, or that the switch itself sends (port 0).
+    pub(super) fn carry(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        in_port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let verdict = cx.lock(&self.state).relay(in_port, &segment);
+        match verdict {
+            Verdict::Out(hop) => self.hand_on(cx, irqs, run, hop, segment),
+            Verdict::Each(ports) => {
+                for port in ports.iter() {
+                    let hop = cx.lock(&self.state).leave_by(port, &segment);
+                    self.hand_on(cx, irqs, run, hop, segment);
+                }
+            }
+            Verdict::Smp => self.manage(cx, irqs, run, in_port, segment),
+            Verdict::Gmp => self.answer(cx, irqs, run, in_port, segment),
+        }
+    }
+
+    /// Sends a segment out of `port` of the switch, whatever the forwarding tables say.
+    pub(super) fn send_out(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let hop = cx.lock(&self.state).leave_by(port, &segment);
+        self.hand_on(cx, irqs, run, hop, segment);
+    }
+
+    /// Returns a segment to the port of an HCA that it came from, whose cable is in `port`.
+    fn turn_back(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let hop = cx.lock(&self.state).hop(port);
+        self.hand_on(cx, irqs, run, hop, segment);
+    }
+
+    /// Lets a segment arrive.
+    fn hand_on(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        hop: Hop,
+        segment: Segment<'_>,
+    ) {
+        match hop {
+            Hop::Nowhere => {}
+            Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
+            Hop::Udp(way, cookie) => self.send_packet(cx, irqs, &way, cookie, segment),
+        }
+    }
+
+    /// Whether segments from a port of an HCA whose cable is in `port` reach `dlid` without becoming packets.
+    fn is_handed_over(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> bool {
+        let guard = cx.lock(&self.state);
+        let state = &*guard;
+        if state.own.is_some() {
+            return false;
+        }
+        let out = state.switch.route(dlid).unwrap_or(port);
+        let end = state.ends.get(usize::from(out.get()));
+        !matches!(end, Some(End::Cable(_)))
+    }
+}
+
+impl State {
+    /// Where the switch sends a segment that came in on `in_port`. Counts it.
+    fn relay(&mut self, in_port: PortNum, segment: &Segment<'_>) -> Verdict {
+        let vl15 = segment.is_vl15();
+        let lrh = &segment.header.lrh;
+        if !vl15 && in_port != PortNum::MANAGEMENT {
+            self.switch.active_trigger(in_port);
+        }
+        if let Some(counters) = self.switch.counters_mut(in_port) {
+            counters.count_recv(segment.span, segment.octets(), segment.is_multicast());
+        }
+        if vl15 && self.switch.takes_smp(lrh.dlid) {
+            return Verdict::Smp;
+        }
+        let packet = Packet {
+            dlid: lrh.dlid,
+            pkey: (!vl15).then_some(segment.header.bth.pkey),
+            vl15,
+        };
+        match self.switch.forward(in_port, &packet) {
+            Forward::To(PortNum::MANAGEMENT) => Verdict::Gmp,
+            Forward::To(port) => Verdict::Out(self.leave_by(port, segment)),
+            Forward::Multicast(ports) => Verdict::Each(ports),
+            Forward::Drop(drop) => {
+                let (port, fault) = drop.fault(in_port);
+                if let Some(counters) = self.switch.counters_mut(port) {
+                    counters.count_fault(fault);
+                }
+                Verdict::Out(Hop::Nowhere)
+            }
+        }
+    }
+
+    /// Counts a segment that leaves by `port`. Returns where it arrives.
+    fn leave_by(&mut self, port: PortNum, segment: &Segment<'_>) -> Hop {
+        if let Some(counters) = self.switch.counters_mut(port) {
+            counters.count_xmit(segment.span, segment.octets(), segment.is_multicast());
+        }
+        self.hop(port)
+    }
+
+    /// What is at the other end of the cable of `port`.
+    fn hop(&self, port: PortNum) -> Hop {
+        let hop = match (self.ends.get(usize::from(port.get())), &self.own) {
+            (Some(End::Hca(..)), Some(own)) => own
+                .way
+                .try_clone()
+                .map(|way| Hop::Udp(way, own.cookie(port))),
+            (Some(End::Hca(hca, port)), None) => hca.try_clone().map(|hca| Hop::Hca(hca, *port)),
+            (Some(End::Cable(cable)), _) if cable.line.is_up() => cable
+                .way
+                .try_clone()
+                .map(|way| Hop::Udp(way, cable.line.peer_cookie())),
+            _ => None,
+        };
+        hop.unwrap_or(Hop::Nowhere)
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Management datagrams at the switch: subnet management on its way through, performance management of the
+//! switch itself, and traps.
+
+use super::{
+    now,
+    route::Segment,
+    Fabric, //
+};
+use crate::payload::Source;
+use crate::run::RunQueue;
+use kernel::sync::Arc;
+use proto::fabric::switch::{
+    Lrh,
+    SmpVerdict, //
+};
+use proto::fabric::trap::TrapOut;
+use proto::fabric::Mad;
+use rdma::sync::{
+    Cx,
+    IrqsOn,
+    Unlocked, //
+};
+use rdma::timer::{
+    Expire,
+    Soft, //
+};
+use wire::bth::Bth;
+use wire::deth::Deth;
+use wire::header::Header;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::{
+    PKey,
+    PortNum,
+    QKey,
+    Qpn,
+    Vl, //
+};
+
+/// The datagram that is the payload of `segment`, if it has the size of one.
+fn datagram(segment: &Segment<'_>) -> Option<Mad> {
+    let mut mad = [0; 256];
+    if segment.source.len() != mad.len() || segment.header.deth.is_none() {
+        return None;
+    }
+    segment.source.copy_out(0, &mut mad).ok()?;
+    Some(mad)
+}
+
+/// The headers of a trap.
+pub(crate) fn trap_header(trap: &TrapOut) -> Option<Header> {
+    let mut header = Header {
+        bth: Bth {
+            opcode: Opcode::new(Service::Ud, Operation::SendOnly)?,
+            pkey: PKey::DEFAULT,
+            dest_qp: Qpn::SMI,
+            ..Bth::default()
+        },
+        deth: Some(Deth {
+            qkey: QKey::new(0),
+            src_qp: Qpn::SMI,
+        }),
+        ..Header::default()
+    };
+    header.lrh.vl = Vl::MANAGEMENT;
+    header.lrh.sl = trap.sl;
+    header.lrh.slid = trap.slid;
+    header.lrh.dlid = trap.dlid;
+    header.set_payload_len(trap.mad.len()).ok()?;
+    Some(header)
+}
+
+/// The headers of the answer to a datagram for QP1, whose headers are `request`.
+fn answer_header(request: &Header) -> Option<Header> {
+    let mut header = *request;
+    header.lrh.slid = request.lrh.dlid;
+    header.lrh.dlid = request.lrh.slid;
+    header.bth.dest_qp = request.deth?.src_qp;
+    header.deth = Some(Deth {
+        qkey: QKey::GSI,
+        src_qp: Qpn::GSI,
+    });
+    if let (Some(grh), Some(asked)) = (&mut header.grh, request.grh) {
+        grh.sgid = asked.dgid;
+        grh.dgid = asked.sgid;
+    }
+    Some(header)
+}
+
+impl Fabric {
+    /// Lets the switch look at a subnet management packet, and sends what becomes of it.
+    pub(super) fn manage(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        in_port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let Some(mut mad) = datagram(&segment) else {
+            return;
+        };
+        let mut header = *segment.header;
+        let lrh = Lrh {
+            slid: header.lrh.slid,
+            dlid: header.lrh.dlid,
+        };
+        let outcome = cx
+            .lock(&self.state)
+            .switch
+            .on_smp(in_port, &mut mad, lrh, now());
+        if let SmpVerdict::Forward { port, lrh } | SmpVerdict::Reply { port, lrh } = outcome.verdict
+        {
+            header.lrh.slid = lrh.slid;
+            header.lrh.dlid = lrh.dlid;
+            let source = Source::Bytes(&mad);
+            let segment = Segment {
+                header: &header,
+                span: 1,
+                source: &source,
+            };
+            self.send_out(cx, irqs, run, port, segment);
+        }
+        match outcome.settle {
+            Some(port) => self.settle_switch(cx, irqs, port),
+            None => self.rearm(cx),
+        }
+    }
+
+    /// Answers a datagram for QP1 of the switch.
+    pub(super) fn answer(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        in_port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        if segment.header.bth.dest_qp != Qpn::GSI {
+            return;
+        }
+        let (Some(mut mad), Some(header)) = (datagram(&segment), answer_header(segment.header))
+        else {
+            return;
+        };
+        if !cx.lock(&self.state).switch.on_gmp(in_port, &mut mad) {
+            return;
+        }
+        let source = Source::Bytes(&mad);
+        let segment = Segment {
+            header: &header,
+            span: 1,
+            source: &source,
+        };
+        self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
+    }
+
+    /// Sets the clock to the next trap of the switch, or word of a cable.
+    pub(super) fn rearm(&self, cx: &mut Cx<'_, Unlocked>) {
+        let guard = cx.lock(&self.state);
+        let due = guard.switch.next_trap().into_iter();
+        if let Some(due) = due.chain(guard.next_cable()).min() {
+            self.timer.arm(due.nanos());
+        }
+    }
+
+    /// Sends the traps of the switch that are due.
+    fn send_traps(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, run: &mut RunQueue) {
+        loop {
+            let trap = cx.lock(&self.state).switch.poll_trap(now());
+            let Some(trap) = trap else { break };
+            let Some(header) = trap_header(&trap) else {
+                continue;
+            };
+            let source = Source::Bytes(&trap.mad);
+            let segment = Segment {
+                header: &header,
+                span: 1,
+                source: &source,
+            };
+            self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
+        }
+    }
+}
+
+impl Expire for Fabric {
+    type Pointer = Arc<Self>;
+    type Mode = Soft;
+
+    fn expire(this: &Arc<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let mut run = RunQueue::new();
+        this.tend_cables(&mut cx, irqs);
+        this.send_traps(&mut cx, irqs, &mut run);
+        run.drain(&mut cx, irqs);
+        this.rearm(&mut cx);
+    }
+}

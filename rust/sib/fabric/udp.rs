@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets over UDP: how they leave, and what becomes of a datagram.
+//!
+//! A datagram is the outer header and one packet, from the LRH through the ICRC. The cookie in the outer
+//! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
+//! only who was told it can send. A datagram that is not as it should be is counted and dropped.
+
+use super::route::Segment;
+use super::{
+    End,
+    Fabric,
+    State, //
+};
+use crate::hca::Hca;
+use crate::payload::Source;
+use crate::run::RunQueue;
+use core::net::SocketAddr;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::sync::Arc;
+use rdma::net::{
+    Path,
+    Receive,
+    Skb,
+    UdpSocket, //
+};
+use rdma::random;
+use rdma::sync::{
+    Cx,
+    Held,
+    IrqsOn,
+    Unlocked, //
+};
+use wire::error::WireError;
+use wire::header::Header;
+use wire::icrc::Crc32;
+use wire::outer::{
+    self,
+    Kind,
+    Outer, //
+};
+use wire::{
+    packet,
+    PortNum, //
+};
+
+/// The CRC of the kernel.
+enum KernelCrc {}
+
+impl Crc32 for KernelCrc {
+    fn update(crc: u32, data: &[u8]) -> u32 {
+        rdma::net::crc32_le(crc, data)
+    }
+}
+
+/// Who gets the datagrams of a socket.
+///
+/// It names no type, since the fabric itself refers to its sockets.
+pub(super) struct Hook(pub(super) Arc<dyn Receive>);
+
+impl Receive for Hook {
+    fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        self.0.receive(packet, from, cx, irqs);
+    }
+}
+
+/// A socket of a fabric.
+pub(crate) struct Endpoint {
+    pub(super) socket: UdpSocket<Arc<Hook>>,
+}
+
+/// The way of datagrams to one receiver.
+pub(super) struct Way {
+    pub(super) endpoint: Held<Endpoint>,
+    pub(super) path: Arc<Path>,
+}
+
+impl Way {
+    pub(super) fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            endpoint: self.endpoint.try_clone()?,
+            path: self.path.clone(),
+        })
+    }
+}
+
+/// A cookie that names `port`: the rest is random.
+pub(super) fn cookie(port: PortNum) -> u64 {
+    let random = u64::from(random::u32()) << 32 | u64::from(random::u32());
+    random & !0xff | u64::from(port.get())
+}
+
+/// The port that `cookie` names.
+fn port_of(cookie: u64) -> PortNum {
+    PortNum::new(cookie as u8)
+}
+
+/// Whether both are the same UDP endpoint; the scope of an address of the link is not compared, since the
+/// socket is bound to the device.
+pub(super) fn same(a: SocketAddr, b: SocketAddr) -> bool {
+    a.ip() == b.ip() && a.port() == b.port()
+}
+
+macro_rules! drops {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
+        /// Why a datagram, or a packet to be sent, was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Dropped {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Dropped {
+            const NAMES: &'static [&'static str] = &[$($name),+];
+        }
+    };
+}
+
+drops! {
+    /// Shorter than its headers.
+    Truncated = "truncated",
+    /// Not of this protocol.
+    Magic = "magic",
+    /// Of another version of it.
+    Version = "version",
+    /// Of an unknown kind, or not legible as what it says it is.
+    Malformed = "malformed",
+    /// With a cookie that nobody has, or not from where that was given to.
+    Stranger = "stranger",
+    /// A packet whose headers contradict each other or its length.
+    Header = "header",
+    /// A packet with a wrong ICRC.
+    Icrc = "icrc",
+    /// A packet for a port without a link.
+    NoLink = "no_link",
+    /// To be sent, but too large, or without memory.
+    Unsendable = "unsendable",
+    /// To be sent, but refused by the network layer.
+    Network = "network",
+}
+
+/// How often each cause of a drop has occurred.
+pub(crate) struct Drops([Atomic<u64>; Dropped::NAMES.len()]);
+
+impl Drops {
+    pub(super) const fn new() -> Self {
+        Self([const { Atomic::new(0) }; Dropped::NAMES.len()])
+    }
+
+    pub(super) fn count(&self, cause: Dropped) {
+        if let Some(counter) = self.0.get(cause as usize) {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The names of the causes and the counts.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let names = Dropped::NAMES.iter().copied();
+        names.zip(self.0.iter().map(|counter| counter.load(Relaxed)))
+    }
+}
+
+impl From<WireError> for Dropped {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Truncated => Self::Truncated,
+            WireError::OuterMagic => Self::Magic,
+            WireError::OuterVersion(_) => Self::Version,
+            WireError::Icrc => Self::Icrc,
+            WireError::OuterKind(_) | WireError::Control => Self::Malformed,
+            _ => Self::Header,
+        }
+    }
+}
+
+/// Builds the datagram of one packet.
+fn datagram(cookie: u64, segment: &Segment<'_>) -> Option<Skb> {
+    if segment.span != 1 {
+        return None;
+    }
+    let mut header = *segment.header;
+    let len = segment.source.len();
+    header.set_payload_len(len).ok()?;
+    let total = outer::LEN.checked_add(header.packet_len())?;
+    let mut skb = Skb::alloc(total).ok()?;
+    let outer = Outer {
+        kind: Kind::Data,
+        flags: 0,
+        cookie,
+    };
+    let buffer = skb.append_zeroed(total)?;
+    let start = outer.emit(buffer).ok()?;
+    let buffer = buffer.get_mut(start..)?;
+    let start = header.emit(buffer).ok()?;
+    let end = start.checked_add(len)?;
+    segment
+        .source
+        .copy_out(0, buffer.get_mut(start..end)?)
+        .ok()?;
+    packet::finish::<KernelCrc>(&header, buffer).ok()?;
+    Some(skb)
+}
+
+/// Where a datagram with a packet arrives.
+enum Dest {
+    /// A port of an HCA.
+    Hca(Held<Hca>, PortNum),
+    /// A port of the switch.
+    Switch(PortNum),
+}
+
+impl Fabric {
+    /// Sends a packet as a datagram.
+    pub(super) fn send_packet(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        way: &Way,
+        cookie: u64,
+        segment: Segment<'_>,
+    ) {
+        match datagram(cookie, &segment) {
+            Some(skb) => self.send_skb(cx, irqs, way, skb),
+            None => self.drops.count(Dropped::Unsendable),
+        }
+    }
+
+    pub(super) fn send_skb(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        way: &Way,
+        skb: Skb,
+    ) {
+        if way.endpoint.socket.send(skb, &way.path, cx, irqs).is_err() {
+            self.drops.count(Dropped::Network);
+        }
+    }
+
+    /// Takes a datagram apart.
+    fn take_datagram(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        skb: &mut Skb,
+        from: SocketAddr,
+    ) -> Result<(), Dropped> {
+        let head = skb.head(outer::LEN).ok_or(Dropped::Truncated)?;
+        let (outer, _) = Outer::parse(head)?;
+        skb.pull(outer::LEN).ok_or(Dropped::Truncated)?;
+        match outer.kind {
+            Kind::Data => self.take_packet(cx, irqs, skb, from, outer.cookie),
+            Kind::Beacon => Ok(()),
+            _ => self.take_control(cx, irqs, skb, from, &outer),
+        }
+    }
+
+    fn take_packet(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        skb: &mut Skb,
+        from: SocketAddr,
+        cookie: u64,
+    ) -> Result<(), Dropped> {
+        let dest = cx.lock(&self.state).dest(cookie, from)?;
+        let (header, offset) = {
+            let bytes = skb.linear().ok_or(Dropped::Truncated)?;
+            let parsed = Header::parse(bytes)?;
+            packet::verify_icrc::<KernelCrc>(bytes)?;
+            parsed
+        };
+        let source = Source::Skb(skb, offset, header.payload_len());
+        let segment = Segment {
+            header: &header,
+            span: 1,
+            source: &source,
+        };
+        let mut run = RunQueue::new();
+        match dest {
+            Dest::Hca(hca, port) => hca.receive(cx, irqs, &mut run, port, segment),
+            Dest::Switch(port) => self.carry(cx, irqs, &mut run, port, segment),
+        }
+        run.drain(cx, irqs);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Who has the cookie, if it came from where it should.
+    fn dest(&self, cookie: u64, from: SocketAddr) -> Result<Dest, Dropped> {
+        let port = port_of(cookie);
+        match self.ends.get(usize::from(port.get())) {
+            Some(End::Hca(hca, hca_port)) => {
+                let own = self.own.as_ref().ok_or(Dropped::Stranger)?;
+                if own.cookie(port) != cookie || !same(own.way.path.remote(), from) {
+                    return Err(Dropped::Stranger);
+                }
+                let hca = hca.try_clone().ok_or(Dropped::NoLink)?;
+                Ok(Dest::Hca(hca, *hca_port))
+            }
+            Some(End::Cable(cable)) => {
+                if cable.line.cookie() != cookie || !same(cable.way.path.remote(), from) {
+                    return Err(Dropped::Stranger);
+                }
+                if !cable.line.is_up() {
+                    return Err(Dropped::NoLink);
+                }
+                Ok(Dest::Switch(port))
+            }
+            _ => Err(Dropped::Stranger),
+        }
+    }
+}
+
+/// The way from a switch to itself, for the parameter that forces all packets onto it.
+pub(super) struct Own {
+    pub(super) way: Way,
+    /// The cookie of port 0; that of the others differs in the low byte.
+    pub(super) secret: u64,
+}
+
+impl Own {
+    /// The cookie of `port`.
+    pub(super) fn cookie(&self, port: PortNum) -> u64 {
+        self.secret & !0xff | u64::from(port.get())
+    }
+}
+
+impl Receive for Fabric {
+    fn receive(
+        &self,
+        mut packet: Skb,
+        from: SocketAddr,
+        mut cx: Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) {
+        match self.take_datagram(&mut cx, irqs, &mut packet, from) {
+            Ok(()) => packet.consume(),
+            Err(cause) => self.drops.count(cause),
+        }
+    }
+}

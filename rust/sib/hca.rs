@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A host channel adapter: what all verbs, the management agents and the fabric share.
+
+use crate::fabric::{
+    Berth,
+    Fabric,
+    Traffic, //
+};
+use crate::guid::HcaGuids;
+use crate::mad::Orders;
+use crate::mcast::Groups;
+use crate::qp::Qp;
+use crate::registry::{
+    Lease,
+    Ticket, //
+};
+use crate::table::{
+    QpnLayout,
+    Table, //
+};
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::sync::Arc;
+use proto::fabric::link::LinkState;
+use proto::fabric::sma::{
+    self,
+    HcaPort, //
+};
+use proto::fabric::switch::Identity;
+use rdma::ib::DeviceUpcall;
+use rdma::sync::{
+    DevLock,
+    Held,
+    LevelLock,
+    Sleepable, //
+};
+use rdma::timer::Timer;
+use rdma::work::Queue;
+use wire::{
+    Lid,
+    Mtu,
+    PortNum, //
+};
+
+/// The largest number of ports of one HCA.
+pub(crate) const MAX_PORTS: u8 = 8;
+
+/// The management agents of an HCA, with all attributes of its ports.
+pub(crate) type Sma = sma::Hca<KVec<HcaPort>>;
+
+/// What the lock of an HCA guards.
+pub(crate) struct HcaState {
+    /// The attributes of all ports.
+    pub(crate) sma: Sma,
+    /// The queue pairs by number, but for those in [`Self::special`].
+    pub(crate) qps: Table<Held<Qp>, QpnLayout>,
+    /// QP0 and QP1 of each port.
+    pub(crate) special: [[Option<Held<Qp>>; 2]; MAX_PORTS as usize],
+    /// The multicast groups.
+    pub(crate) mcast: Groups,
+    /// What management has ordered for the links.
+    pub(crate) orders: Orders,
+}
+
+/// A host channel adapter.
+///
+/// Owned by its `ib_device`; tables, timers and packets on their way have a [`Held`].
+#[pin_data]
+pub(crate) struct Hca {
+    /// Where its ports hang.
+    pub(crate) fabric: Arc<Fabric>,
+    /// Its lease of the fabric.
+    pub(crate) ticket: Ticket,
+    /// Its place there.
+    pub(crate) berth: Berth,
+    /// Its names.
+    pub(crate) guids: HcaGuids,
+    /// What is too long for the context where it is found to be due.
+    pub(crate) queue: Queue,
+    port_views: [PortView; MAX_PORTS as usize],
+    /// The way to tell ib_core of events.
+    pub(crate) upcall: DeviceUpcall,
+    /// Everything that changes.
+    #[pin]
+    pub(crate) state: LevelLock<HcaState, DevLock>,
+    /// Expires when an order is to be carried out or a trap to be sent: see [`crate::mad`].
+    #[pin]
+    pub(crate) clock: Timer<Hca>,
+}
+
+impl Hca {
+    /// An initialiser of an HCA with all ports down.
+    pub(crate) fn new(
+        lease: &Lease,
+        berth: Berth,
+        description: [u8; 64],
+        upcall: DeviceUpcall,
+        sleepable: Sleepable<'_>,
+    ) -> Result<impl PinInit<Self, Error>> {
+        let fabric = lease.fabric.clone();
+        let ticket = lease.ticket;
+        let guids = fabric.base().hca(berth.number());
+        let identity = Identity {
+            node: guids.node(),
+            system: guids.system_image(),
+            vendor: crate::query::VENDOR,
+            device: crate::query::HCA_DEVICE,
+            revision: crate::query::REVISION,
+            description,
+        };
+        let mut ports = KVec::with_capacity(usize::from(berth.ports()), GFP_KERNEL)?;
+        for port in 1..=berth.ports() {
+            ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
+        }
+        let queue = Queue::new(c"sib", sleepable)?;
+        let state = HcaState {
+            sma: Sma::new(identity, ports),
+            qps: Table::new(),
+            special: [const { [const { None }; 2] }; MAX_PORTS as usize],
+            mcast: Groups::new(),
+            orders: Orders::default(),
+        };
+        Ok(try_pin_init!(Self {
+            fabric,
+            ticket,
+            berth,
+            guids,
+            queue,
+            upcall,
+            port_views: [const { PortView::new() }; MAX_PORTS as usize],
+            state <- LevelLock::new(state),
+            clock <- Timer::new(),
+        }? Error))
+    }
+
+    /// The number of ports.
+    pub(crate) fn ports(&self) -> u8 {
+        self.berth.ports()
+    }
+
+    /// What the data path has to know of a port; down if there is no such port. Takes no lock, and may lag
+    /// behind a change that is going on.
+    pub(crate) fn view(&self, port: PortNum) -> View {
+        self.view_of(port).map_or(View::DOWN, PortView::load)
+    }
+
+    /// Publishes what has changed of `port`. To be called under the lock of the HCA, after every call into
+    /// its agents that may change a port.
+    pub(crate) fn publish(&self, sma: &Sma, port: PortNum) {
+        if let (Some(view), Some(port)) = (self.view_of(port), sma.port(port)) {
+            let attrs = port.attrs();
+            view.store(View {
+                lid: attrs.lid(),
+                lmc: attrs.lmc(),
+                mtu: attrs.neighbor_mtu(),
+                state: attrs.state(),
+            });
+        }
+    }
+
+    /// What has passed `port` since the agents last heard of it.
+    pub(crate) fn traffic(&self, port: PortNum) -> Option<&Traffic> {
+        Some(&self.view_of(port)?.traffic)
+    }
+
+    fn view_of(&self, port: PortNum) -> Option<&PortView> {
+        self.port_views.get(usize::from(port.get()).checked_sub(1)?)
+    }
+}
+
+/// A port as the data path sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    /// The base LID.
+    pub(crate) lid: Lid,
+    /// The port has `1 << lmc` LIDs.
+    pub(crate) lmc: u8,
+    /// The largest payload of a packet.
+    pub(crate) mtu: Mtu,
+    /// The logical state.
+    pub(crate) state: LinkState,
+}
+
+impl View {
+    /// A port that is not there.
+    const DOWN: Self = Self {
+        lid: Lid::NONE,
+        lmc: 0,
+        mtu: Mtu::B256,
+        state: LinkState::Down,
+    };
+
+    /// Whether `dlid` is one of the port's LIDs.
+    pub(crate) fn owns(&self, dlid: Lid) -> bool {
+        self.lid.is_unicast() && dlid.is_path_of(self.lid, self.lmc)
+    }
+}
+
+/// What is known of a port without a lock.
+struct PortView {
+    /// A [`View`] in one word: the LID in bits 31:16, then 4 bits each for LMC, MTU and state.
+    word: Atomic<u32>,
+    traffic: Traffic,
+}
+
+const LID_SHIFT: u32 = 16;
+const LMC_SHIFT: u32 = 8;
+const MTU_SHIFT: u32 = 4;
+const NIBBLE: u32 = 0xf;
+
+impl PortView {
+    const fn new() -> Self {
+        Self {
+            word: Atomic::new(0),
+            traffic: Traffic::new(),
+        }
+    }
+
+    fn store(&self, view: View) {
+        let word = u32::from(view.lid.get()) << LID_SHIFT
+            | u32::from(view.lmc) << LMC_SHIFT
+            | u32::from(view.mtu.code()) << MTU_SHIFT
+            | view.state as u32;
+        self.word.store(word, Relaxed);
+    }
+
+    fn load(&self) -> View {
+        let word = self.word.load(Relaxed);
+        View {
+            lid: Lid::new((word >> LID_SHIFT) as u16),
+            lmc: (word >> LMC_SHIFT & NIBBLE) as u8,
+            mtu: Mtu::from_code((word >> MTU_SHIFT & NIBBLE) as u8).unwrap_or_default(),
+            state: match word & NIBBLE {
+                2 => LinkState::Init,
+                3 => LinkState::Armed,
+                4 => LinkState::Active,
+                _ => LinkState::Down,
+            },
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma link add NAME type sib netdev UNDERLAY`, and the end of what it made.
+
+use crate::driver::Sib;
+use crate::fabric::Berth;
+use crate::hca::Hca;
+use crate::params;
+use crate::pd::LOCAL_DMA_LKEY;
+use crate::registry::{
+    self,
+    Lease, //
+};
+use kernel::cpu;
+use kernel::pr_err_once;
+use kernel::prelude::*;
+use rdma::ib::{
+    DeviceInit,
+    Registrar,
+    UnregisteredDevice, //
+};
+use rdma::net::NetDevice;
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Tracked,
+    Unlocked, //
+};
+
+/// Makes an HCA on the fabric of `netdev` and registers it as `name`.
+///
+/// # Errors
+///
+/// `ENOSPC` when the switch has no more ports; `ENODEV` when `netdev` goes away meanwhile; `ENOMEM`; what
+/// ib_core says of the name.
+pub(crate) fn add(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    registrar: &Registrar<Sib>,
+    name: &CStr,
+    netdev: &NetDevice,
+) -> Result {
+    let lease = registry::acquire(cx, sleepable, netdev)?;
+    let made = lease
+        .fabric
+        .reserve(cx, params::ports())
+        .inspect_err(|error| {
+            if *error == ENOSPC {
+                pr_err_once!("{}: no free port on the switch\n", netdev.name());
+            }
+        })
+        .and_then(|berth| {
+            make(sleepable, registrar, name, &lease, berth)
+                .inspect_err(|_| lease.fabric.leave(cx, &berth))
+        });
+    let (device, hca) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            registry::release(cx, sleepable, &lease.fabric, lease.ticket);
+            return Err(error);
+        }
+    };
+    if let Err(error) = start(cx, &hca) {
+        removed(cx, sleepable, &hca);
+        return Err(error);
+    }
+    let device = device.register(cx.reborrow(), sleepable, name, hca)?;
+    registry::enlist(&lease.fabric, lease.ticket, device).map_err(|device| {
+        device.unregister_queued(cx);
+        ENODEV
+    })
+}
+
+/// Makes an HCA and what ib_core needs for it.
+fn make<'a>(
+    sleepable: Sleepable<'_>,
+    registrar: &'a Registrar<Sib>,
+    name: &CStr,
+    lease: &Lease,
+    berth: Berth,
+) -> Result<(UnregisteredDevice<'a, Sib>, Tracked<Hca>)> {
+    let guids = lease.fabric.base().hca(berth.number());
+    let mut description = [0; 64];
+    for (to, from) in description.iter_mut().zip(name.to_bytes()) {
+        *to = *from;
+    }
+    let device = UnregisteredDevice::new(
+        registrar,
+        &DeviceInit {
+            ports: u32::from(berth.ports()),
+            node_guid: guids.node().get(),
+            node_desc: description,
+            num_comp_vectors: cpu::nr_cpu_ids(),
+            local_dma_lkey: Some(LOCAL_DMA_LKEY),
+            parent: Some(&lease.parent),
+        },
+    )?;
+    let hca = Hca::new(lease, berth, description, device.upcall(), sleepable)?;
+    Ok((device, Tracked::new(hca)?))
+}
+
+/// Plugs an HCA in.
+fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>) -> Result {
+    let held = hca.hold().ok_or(ENODEV)?;
+    hca.fabric.join(cx, &held)?;
+    hca.clock.attach(held).map_err(|_| EBUSY)
+}
+
+/// Unplugs an HCA that ib_core does not know any more, and gives its place back.
+pub(crate) fn removed(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Tracked<Hca>) {
+    hca.fabric.part(cx, &hca.berth);
+    hca.clock.shutdown(cx, sleepable);
+    hca.close(cx, sleepable);
+    hca.fabric.leave(cx, &hca.berth);
+    registry::release(cx, sleepable, &hca.fabric, hca.ticket);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The bytes of a segment on their way from the memory of one work request to that of another.
+//!
+//! Within a host they are copied once: the sender's gather list resolves to pieces of pinned
+//! memory, a [`Gather`], and the receiver's scatter list takes the bytes from there.
+
+use crate::mr::Mr;
+use core::cmp::min;
+use rdma::mem::{
+    AccessError,
+    KernelRange,
+    Region, //
+};
+use rdma::net::Skb;
+use rdma::sync::Held;
+
+/// Entries of one scatter or gather list.
+pub(crate) const MAX_SGE: usize = 32;
+
+/// Bytes of inline data of one send.
+pub(crate) const MAX_INLINE: usize = 512;
+
+/// Memory that stays in place while this exists.
+enum Memory {
+    /// Within a memory region, from an offset on.
+    Mr(Held<Mr>, usize),
+    /// Of a kernel client.
+    Kernel(KernelRange),
+}
+
+/// A run of bytes that a work request or a peer names.
+pub(crate) struct Piece {
+    memory: Memory,
+    len: usize,
+}
+
+impl Piece {
+    /// `len` bytes at `offset` of a region.
+    pub(crate) fn of(mr: Held<Mr>, offset: usize, len: usize) -> Self {
+        Self {
+            memory: Memory::Mr(mr, offset),
+            len,
+        }
+    }
+
+    /// The bytes of a kernel client.
+    pub(crate) fn kernel(range: KernelRange) -> Self {
+        Self {
+            len: range.len(),
+            memory: Memory::Kernel(range),
+        }
+    }
+
+    /// The bytes as a window of memory.
+    pub(crate) fn region(&self) -> Option<Region<'_>> {
+        match &self.memory {
+            Memory::Mr(mr, offset) => mr.region()?.slice(*offset, self.len),
+            Memory::Kernel(range) => Some(Region::from(range)),
+        }
+    }
+}
+
+/// A gather list, resolved: the payload of one segment.
+pub(crate) struct Gather {
+    pieces: [Option<Piece>; MAX_SGE],
+    count: usize,
+    len: usize,
+}
+
+impl Gather {
+    /// No bytes.
+    pub(crate) const fn new() -> Self {
+        Self {
+            pieces: [const { None }; MAX_SGE],
+            count: 0,
+            len: 0,
+        }
+    }
+
+    /// Forgets all pieces.
+    pub(crate) fn clear(&mut self) {
+        for piece in self.pieces.iter_mut().take(self.count) {
+            *piece = None;
+        }
+        self.count = 0;
+        self.len = 0;
+    }
+
+    /// Appends a piece; `false` if there are as many as there can be.
+    pub(crate) fn push(&mut self, piece: Piece) -> bool {
+        let Some(slot) = self.pieces.get_mut(self.count) else {
+            return false;
+        };
+        self.len = self.len.saturating_add(piece.len);
+        *slot = Some(piece);
+        self.count = self.count.wrapping_add(1);
+        true
+    }
+
+    /// Calls `f` with the windows that together are the `len` bytes from `skip` on.
+    fn walk(
+        &self,
+        mut skip: usize,
+        mut len: usize,
+        mut f: impl FnMut(Region<'_>) -> Result<(), AccessError>,
+    ) -> Result<(), AccessError> {
+        for piece in self.pieces.iter().take(self.count).flatten() {
+            if len == 0 {
+                break;
+            }
+            if skip >= piece.len {
+                skip = skip.wrapping_sub(piece.len);
+                continue;
+            }
+            let part = min(len, piece.len.wrapping_sub(skip));
+            let region = piece.region().ok_or(AccessError::OutOfBounds)?;
+            f(region.slice(skip, part).ok_or(AccessError::OutOfBounds)?)?;
+            len = len.wrapping_sub(part);
+            skip = 0;
+        }
+        if len == 0 {
+            Ok(())
+        } else {
+            Err(AccessError::OutOfBounds)
+        }
+    }
+}
+
+/// Where the bytes of an arriving segment are.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// In memory of this kernel: inline data, management datagrams.
+    Bytes(&'a [u8]),
+    /// In the memory of a sender on this host.
+    Gather(&'a Gather),
+    /// In a datagram, from an offset on, so many.
+    Skb(&'a Skb, usize, usize),
+}
+
+impl Source<'_> {
+    /// The number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Gather(gather) => gather.len,
+            Self::Skb(_, _, len) => *len,
+        }
+    }
+
+    /// Copies `len` bytes from `skip` on to `at` of `to`.
+    ///
+    /// # Errors
+    ///
+    /// If either side is shorter, or `to` is not writable.
+    pub(crate) fn copy_to(
+        &self,
+        skip: usize,
+        to: &Region<'_>,
+        at: usize,
+        len: usize,
+    ) -> Result<(), AccessError> {
+        match self {
+            Self::Bytes(bytes) => {
+                let end = skip.checked_add(len).ok_or(AccessError::OutOfBounds)?;
+                let bytes = bytes.get(skip..end).ok_or(AccessError::OutOfBounds)?;
+                to.copy_in(at, bytes)
+            }
+            Self::Gather(gather) => {
+                let mut at = at;
+                gather.walk(skip, len, |from| {
+                    from.copy_to(0, to, at, from.len())?;
+                    at = at.saturating_add(from.len());
+                    Ok(())
+                })
+            }
+            Self::Skb(skb, offset, total) => {
+                let end = skip.checked_add(len).ok_or(AccessError::OutOfBounds)?;
+                if end > *total {
+                    return Err(AccessError::OutOfBounds);
+                }
+                skb.copy_to(offset.saturating_add(skip), to, at, len)
+            }
+        }
+    }
+
+    /// Copies the bytes from `skip` on to `out`, which they fill.
+    ///
+    /// # Errors
+    ///
+    /// If there are fewer.
+    pub(crate) fn copy_out(&self, skip: usize, out: &mut [u8]) -> Result<(), AccessError> {
+        let end = skip
+            .checked_add(out.len())
+            .ok_or(AccessError::OutOfBounds)?;
+        match self {
+            Self::Bytes(bytes) => {
+                let bytes = bytes.get(skip..end).ok_or(AccessError::OutOfBounds)?;
+                out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                Ok(())
+            }
+            Self::Gather(gather) => {
+                let mut rest = out;
+                gather.walk(skip, rest.len(), |from| {
+                    let all = core::mem::take(&mut rest);
+                    let (head, tail) = all
+                        .split_at_mut_checked(from.len())
+                        .ok_or(AccessError::OutOfBounds)?;
+                    rest = tail;
+                    from.copy_out(0, head)
+                })
+            }
+            Self::Skb(skb, offset, total) => {
+                if end > *total {
+                    return Err(AccessError::OutOfBounds);
+                }
+                skb.copy_out(offset.saturating_add(skip), out)
+                    .ok_or(AccessError::OutOfBounds)
+            }
+        }
+    }
+}

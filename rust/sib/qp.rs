@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: the machine of the transport with its lock, its queues, its timer and its clients.
+//!
+//! What the machine decides is in [`proto::transport`]. Here are the ways into it:
+//!
+//! - [`mod@create`]: making and removing queue pairs.
+//! - [`mod@modify`]: attributes and states.
+//! - [`post`]: work requests.
+//! - [`transmit`]: segments that leave.
+//! - [`Qp::receive`], [`Expire`]: segments that arrive, and time that passes.
+//!
+//! Each of them locks the queue pair, calls the machine with [`mod@env`], and unlocks. What the machine
+//! has to tell its clients is delivered afterwards by [`Qp::report`], with no lock held.
+
+mod create;
+mod env;
+mod modify;
+mod post;
+pub(crate) mod recv;
+mod send;
+mod transmit;
+
+pub(crate) use create::{
+    create,
+    destroy, //
+};
+pub(crate) use modify::{
+    modify,
+    query, //
+};
+pub(crate) use post::{
+    doorbell,
+    post_recv,
+    post_send,
+    posted, //
+};
+
+use crate::{
+    cq::Cq,
+    fabric::Segment,
+    hca::Hca,
+    payload::Source,
+    pd::Pd,
+    run::RunQueue,
+    srq::Srq, //
+};
+use env::{
+    Events,
+    Surroundings,
+    Withheld, //
+};
+use kernel::{
+    alloc::KVVec,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+use proto::{
+    time::Instant,
+    transport::{
+        self as machine,
+        QpState,
+        Resource,
+        SendEntry, //
+    }, //
+};
+use rdma::{
+    ib::{
+        QpAttr,
+        QpCap,
+        QpRef,
+        QpType,
+        QpUpcall, //
+    },
+    mem::KernelSpace,
+    sync::{
+        Cx,
+        Held,
+        IrqsOn,
+        LevelLock,
+        Off,
+        QpLock,
+        Sleepable,
+        Unlocked, //
+    },
+    timer::{
+        Expire,
+        Soft,
+        Timer, //
+    },
+    work::{
+        Run,
+        Work, //
+    }, //
+};
+use recv::{
+    RecvEntry,
+    RecvQueue, //
+};
+use send::SendQueue;
+use wire::PortNum;
+
+/// The machine with the storage that the driver lends it.
+type Machine = machine::Qp<KVVec<SendEntry>, KVVec<Resource>>;
+
+/// How often a user's receive queue is looked at while its queue pair is in error, in nanoseconds:
+/// librxe posts receives without telling the kernel, and they have to be flushed.
+const FLUSH_INTERVAL_NS: u64 = 5_000_000;
+
+/// What the lock of a queue pair guards.
+struct State {
+    machine: Machine,
+    sends: SendQueue,
+    recvs: RecvQueue,
+    /// The receive work request that the machine has taken and not completed.
+    entry: RecvEntry,
+    events: Events,
+    withheld: Withheld,
+    /// Somebody transmits.
+    busy: bool,
+    /// Somebody else came to transmit meanwhile.
+    again: bool,
+    /// The attributes that the client set, for queries.
+    attr: QpAttr,
+    /// When the timer is set to expire.
+    alarm: Option<u64>,
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct Qp {
+    pub(crate) hca: Held<Hca>,
+    pd: Arc<Pd>,
+    send_cq: Held<Cq>,
+    recv_cq: Held<Cq>,
+    srq: Option<Held<Srq>>,
+    space: Option<KernelSpace>,
+    upcall: QpUpcall,
+    ty: QpType,
+    sig_all: bool,
+    cap: QpCap,
+    qpn: Atomic<u32>,
+    port: Atomic<u32>,
+    #[pin]
+    state: LevelLock<State, QpLock>,
+    #[pin]
+    work: Work<Qp>,
+    #[pin]
+    timer: Timer<Qp>,
+}
+
+impl State {
+    /// Calls `f` with the machine and its surroundings.
+    fn with_machine<R>(
+        &mut self,
+        qp: &Qp,
+        cx: Cx<'_, QpLock, Off>,
+        source: Source<'_>,
+        f: impl FnOnce(&mut Machine, &mut Surroundings<'_>) -> R,
+    ) -> R {
+        let mut surroundings = Surroundings {
+            qp,
+            cx,
+            sends: &mut self.sends,
+            recvs: &mut self.recvs,
+            entry: &mut self.entry,
+            events: &mut self.events,
+            withheld: &mut self.withheld,
+            withhold: self.busy,
+            source,
+            pkey_index: None,
+        };
+        f(&mut self.machine, &mut surroundings)
+    }
+}
+
+impl Qp {
+    /// Its number.
+    pub(crate) fn qpn(&self) -> u32 {
+        self.qpn.load(Relaxed)
+    }
+
+    /// Its port; none before the client has set it.
+    pub(crate) fn port(&self) -> PortNum {
+        PortNum::new(self.port.load(Relaxed) as u8)
+    }
+
+    /// What completions of kernel clients refer to.
+    pub(crate) fn reference(&self) -> Option<QpRef> {
+        self.space.is_some().then(|| self.upcall.qp_ref())
+    }
+
+    /// The bits of a LID that tell the ways to its port apart.
+    pub(crate) fn path_mask(&self) -> u8 {
+        let lmc = u32::from(self.hca.view(self.port()).lmc);
+        1u8.wrapping_shl(lmc).wrapping_sub(1)
+    }
+
+    /// Whether it puts completions into `cq`.
+    pub(crate) fn uses(&self, cq: &Cq) -> bool {
+        core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)
+    }
+
+    /// Has a worker transmit.
+    pub(crate) fn schedule(qp: Held<Self>) {
+        if let Some(pointer) = qp.try_clone() {
+            // A queued item runs after this, so a refusal is as good.
+            let _ = qp.hca.queue.enqueue(&qp.work, pointer);
+        }
+    }
+
+    /// Takes a segment that has come for this queue pair. The answer is up to `run`.
+    pub(crate) fn receive(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        segment: Segment<'_>,
+        pkey_index: Option<u16>,
+    ) {
+        {
+            let mut guard = cx.lock(&qp.state);
+            let (state, cx) = guard.split();
+            let now = crate::fabric::now();
+            let len = segment.source.len() as u32;
+            let dropped = state.with_machine(qp, cx, *segment.source, |machine, env| {
+                env.pkey_index = pkey_index;
+                machine.on_packet(now, segment.header, segment.span, len, env)
+            });
+            qp.watch(state);
+            if dropped.is_err() {
+                return;
+            }
+        }
+        if matches!(qp.ty, QpType::Rc) {
+            if let Some(qp) = qp.try_clone() {
+                run.push(qp);
+            }
+        }
+        qp.report(cx, irqs);
+    }
+
+    /// Sets the timer to what the machine waits for.
+    fn watch(&self, state: &mut State) {
+        let flushing =
+            state.machine.state() == QpState::Err && self.space.is_none() && self.srq.is_none();
+        let deadline = match state.machine.next_deadline() {
+            Some(deadline) => deadline.nanos(),
+            None if flushing => rdma::time::now_ns().saturating_add(FLUSH_INTERVAL_NS),
+            None => return,
+        };
+        // A timer that expires early finds nothing due and is set again: cheaper than moving it with
+        // every acknowledgement.
+        if state.alarm.is_none_or(|alarm| deadline < alarm) {
+            state.alarm = Some(deadline);
+            self.timer.arm(deadline);
+        }
+    }
+
+    /// Tells the clients what has happened.
+    fn report(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let events = core::mem::take(&mut cx.lock(&self.state).events);
+        if !events.is_empty() {
+            events.for_each(|event| self.upcall.event(cx, event));
+        }
+        for cq in [&self.send_cq, &self.recv_cq] {
+            if cq.notify(cx, irqs) {
+                fail_users(cx, irqs, &self.hca, cq);
+            }
+        }
+        if let Some(srq) = &self.srq {
+            srq.notify(cx, irqs);
+        }
+    }
+
+    /// Moves the queue pair to the error state for a reason of the device's.
+    fn fail(&self, cx: &mut Cx<'_, Unlocked>) {
+        let mut guard = cx.lock(&self.state);
+        let (state, cx) = guard.split();
+        state.with_machine(self, cx, Source::Bytes(&[]), |machine, env| {
+            machine.to_error(env);
+            machine::Env::event(env, machine::QpEvent::Fatal);
+        });
+        self.watch(state);
+    }
+}
+
+/// Moves all queue pairs of a completion queue that has overrun to the error state (IBA "Completion
+/// Queue Errors").
+fn fail_users(cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, hca: &Hca, cq: &Cq) {
+    let mut index = 0;
+    loop {
+        let qp = {
+            let state = cx.lock(&hca.state);
+            let Some((at, qp)) = state.qps.next(index) else {
+                return;
+            };
+            index = at.wrapping_add(1);
+            if qp.uses(cq) {
+                qp.try_clone()
+            } else {
+                None
+            }
+        };
+        if let Some(qp) = qp {
+            qp.fail(cx);
+            qp.report(cx, irqs);
+        }
+    }
+}
+
+impl Run for Qp {
+    type Pointer = Held<Qp>;
+
+    fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        let irqs = sleepable.irqs_on();
+        let mut run = RunQueue::new();
+        Qp::transmit(&this, &mut cx, irqs, &mut run);
+        run.drain(&mut cx, irqs);
+    }
+}
+
+impl Expire for Qp {
+    type Pointer = Held<Qp>;
+    type Mode = Soft;
+
+    fn expire(this: &Held<Qp>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        {
+            let mut guard = cx.lock(&this.state);
+            let (state, cx) = guard.split();
+            state.alarm = None;
+            let now = Instant::from_nanos(rdma::time::now_ns());
+            state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
+                machine.on_timeout(now, env);
+                if machine.state() == QpState::Err {
+                    machine.flush_recv(env);
+                }
+            });
+            this.watch(state);
+        }
+        this.report(&mut cx, irqs);
+        let mut run = RunQueue::new();
+        Qp::transmit(this, &mut cx, irqs, &mut run);
+        run.drain(&mut cx, irqs);
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the machine of a queue pair sees of its surroundings, while the queue pair is locked.
+
+use super::{
+    send::{
+        Payload,
+        SendQueue, //
+    },
+    Qp, //
+};
+use crate::{
+    payload::{
+        Piece,
+        Source, //
+    },
+    qp::recv::{
+        RecvEntry,
+        RecvQueue, //
+    },
+    wc, //
+};
+use kernel::prelude::*;
+use proto::transport::{
+    Access,
+    AtomicOp,
+    Env,
+    QpEvent,
+    RecvSlot,
+    RecvWqe,
+    RemoteFault,
+    SendSlot,
+    Wc,
+    WcStatus, //
+};
+use rdma::{
+    ib::{
+        self,
+        Sge, //
+    },
+    sync::{
+        Cx,
+        Off,
+        QpLock, //
+    }, //
+};
+use wire::{
+    grh::{
+        self,
+        Grh, //
+    },
+    Key, //
+};
+
+/// Events that wait until no lock is held, as a set.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Events(u8);
+
+/// All events, in the order in which a consumer gets those of one moment.
+const EVENTS: [(QpEvent, ib::QpEvent); 6] = [
+    (QpEvent::CommEst, ib::QpEvent::CommEst),
+    (QpEvent::SqDrained, ib::QpEvent::SqDrained),
+    (QpEvent::ReqErr, ib::QpEvent::RequestError),
+    (QpEvent::AccessErr, ib::QpEvent::AccessError),
+    (QpEvent::Fatal, ib::QpEvent::Fatal),
+    (QpEvent::LastWqeReached, ib::QpEvent::LastWqeReached),
+];
+
+impl Events {
+    fn add(&mut self, event: QpEvent) {
+        for (bit, (known, _)) in EVENTS.iter().enumerate() {
+            if *known == event {
+                self.0 |= 1u8.wrapping_shl(bit as u32);
+            }
+        }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Calls `f` with each event of the set.
+    pub(super) fn for_each(self, mut f: impl FnMut(ib::QpEvent)) {
+        for (bit, (_, event)) in EVENTS.iter().enumerate() {
+            if self.0 & 1u8.wrapping_shl(bit as u32) != 0 {
+                f(*event);
+            }
+        }
+    }
+}
+
+/// Send completions that are withheld while a segment of the queue pair is on its way: until it has
+/// arrived, its bytes are read from the memory of a work request, which the client may use again as
+/// soon as it sees the completion.
+pub(super) struct Withheld {
+    /// As many as there are slots of the send queue, so that there is always room.
+    wcs: KVec<(ib::Wc, bool)>,
+}
+
+impl Withheld {
+    /// Room for `slots` completions. May sleep.
+    pub(super) fn new(slots: usize) -> Result<Self> {
+        Ok(Self {
+            wcs: KVec::with_capacity(slots, GFP_KERNEL)?,
+        })
+    }
+
+    /// Lets go of all completions, in order.
+    pub(super) fn release(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) {
+        for (wc, solicited) in self.wcs.drain_all() {
+            qp.send_cq.push(cx.reborrow(), wc, solicited);
+        }
+    }
+
+    /// Forgets all completions.
+    pub(super) fn clear(&mut self) {
+        self.wcs.clear();
+    }
+}
+
+/// The surroundings of a machine.
+pub(super) struct Surroundings<'a> {
+    pub(super) qp: &'a Qp,
+    pub(super) cx: Cx<'a, QpLock, Off>,
+    pub(super) sends: &'a mut SendQueue,
+    pub(super) recvs: &'a mut RecvQueue,
+    pub(super) entry: &'a mut RecvEntry,
+    pub(super) events: &'a mut Events,
+    pub(super) withheld: &'a mut Withheld,
+    /// Whether send completions are to be withheld.
+    pub(super) withhold: bool,
+    /// The bytes of the packet.
+    pub(super) source: Source<'a>,
+    /// Index of the packet's P_Key in the port's table, where it is not the queue pair's.
+    pub(super) pkey_index: Option<u16>,
+}
+
+impl Surroundings<'_> {
+    /// Copies `len` bytes of the packet from `skip` on to the buffers of a list, from their byte
+    /// `offset` on.
+    fn scatter(
+        qp: &Qp,
+        cx: &mut Cx<'_, QpLock, Off>,
+        list: &[Sge],
+        mut offset: u32,
+        source: &Source<'_>,
+        len: u32,
+    ) -> Result<(), WcStatus> {
+        let mut done: u32 = 0;
+        for sge in list {
+            let left = len.saturating_sub(done);
+            if left == 0 {
+                break;
+            }
+            if offset >= sge.length {
+                offset = offset.wrapping_sub(sge.length);
+                continue;
+            }
+            let part = left.min(sge.length.wrapping_sub(offset));
+            let piece = qp
+                .pd
+                .local(cx.reborrow(), qp.space.as_ref(), sge, (offset, part), true)?;
+            let region = piece.region().ok_or(WcStatus::LocProtErr)?;
+            source
+                .copy_to(done as usize, &region, 0, part as usize)
+                .map_err(|_| WcStatus::LocProtErr)?;
+            done = done.saturating_add(part);
+            offset = 0;
+        }
+        if done == len {
+            Ok(())
+        } else {
+            Err(WcStatus::LocLenErr)
+        }
+    }
+
+    /// The memory that the peer names, if the queue pair may be asked for it.
+    fn remote(
+        &mut self,
+        rkey: Key,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<Piece, RemoteFault> {
+        self.qp
+            .pd
+            .remote(self.cx.reborrow(), rkey, va, len, access)
+            .ok_or(RemoteFault)
+    }
+}
+
+impl Env for Surroundings<'_> {
+    fn take_recv(&mut self) -> Option<RecvWqe> {
+        let taken = match &self.qp.srq {
+            Some(srq) => srq.take(self.cx.reborrow(), self.entry),
+            None => self.recvs.take(self.entry),
+        };
+        taken.then_some(RecvWqe {
+            slot: RecvSlot(0),
+            wr_id: self.entry.wr_id,
+            len: self.entry.len,
+        })
+    }
+
+    fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        let list = self.entry.sges();
+        Self::scatter(self.qp, &mut self.cx, list, offset, &self.source, len)
+    }
+
+    fn place_grh(&mut self, _slot: RecvSlot, header: Option<&Grh>) -> Result<(), WcStatus> {
+        let mut bytes = [0; grh::LEN];
+        if let Some(header) = header {
+            header.emit(&mut bytes).map_err(|_| WcStatus::GeneralErr)?;
+        }
+        let list = self.entry.sges();
+        let source = Source::Bytes(&bytes);
+        Self::scatter(self.qp, &mut self.cx, list, 0, &source, grh::LEN as u32)
+    }
+
+    fn check_remote(
+        &mut self,
+        rkey: Key,
+        va: u64,
+        len: u32,
+        access: Access,
+    ) -> Result<(), RemoteFault> {
+        self.remote(rkey, va, len, access).map(drop)
+    }
+
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+        let piece = self.remote(rkey, va, len, Access::Write)?;
+        let region = piece.region().ok_or(RemoteFault)?;
+        self.source
+            .copy_to(0, &region, 0, len as usize)
+            .map_err(|_| RemoteFault)
+    }
+
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+        let piece = self.remote(rkey, va, size_of::<u64>() as u32, Access::Atomic)?;
+        let region = piece.region().ok_or(RemoteFault)?;
+        match op {
+            AtomicOp::CompareSwap { compare, swap } => region.compare_swap(0, compare, swap),
+            AtomicOp::FetchAdd { add } => region.fetch_add(0, add),
+        }
+        .map_err(|_| RemoteFault)
+    }
+
+    fn invalidate(&mut self, _rkey: Key) -> Result<(), RemoteFault> {
+        // Peers may invalidate regions of fast registration and windows; this device has neither.
+        Err(RemoteFault)
+    }
+
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        match self.sends.payload(slot) {
+            Payload::Gather(list) => {
+                Self::scatter(self.qp, &mut self.cx, list, offset, &self.source, len)
+            }
+            Payload::Inline(_) => Err(WcStatus::LocProtErr),
+        }
+    }
+
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus> {
+        let bytes = value.to_ne_bytes();
+        match self.sends.payload(slot) {
+            Payload::Gather(list) => {
+                let source = Source::Bytes(&bytes);
+                let len = bytes.len() as u32;
+                Self::scatter(self.qp, &mut self.cx, list, 0, &source, len)
+            }
+            Payload::Inline(_) => Err(WcStatus::LocProtErr),
+        }
+    }
+
+    fn retire_send(&mut self, _slot: SendSlot) {
+        self.sends.retire();
+    }
+
+    fn complete_send(&mut self, wc: Wc) {
+        let solicited = wc.solicited;
+        let wc = wc::translate(&wc, self.qp);
+        if !self.withhold {
+            return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
+        }
+        // There is room for every slot, so the fallback is never taken; it would only be early.
+        if let Err(full) = self.withheld.wcs.push_within_capacity((wc, solicited)) {
+            self.qp
+                .send_cq
+                .push(self.cx.reborrow(), full.0 .0, solicited);
+        }
+    }
+
+    fn complete_recv(&mut self, _slot: RecvSlot, wc: Wc) {
+        let solicited = wc.solicited;
+        let mut wc = wc::translate(&wc, self.qp);
+        if let Some(index) = self.pkey_index {
+            wc.pkey_index = index;
+        }
+        self.qp.recv_cq.push(self.cx.reborrow(), wc, solicited);
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.add(event);
+    }
+}

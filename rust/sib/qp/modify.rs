@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes and states of queue pairs.
+//!
+//! The attributes of ib_core refer to tables of the port; the machine works with what they refer
+//! to. Which attributes go with which transition is the machine's to check.
+
+use super::{
+    create::reset,
+    Qp,
+    State, //
+};
+use crate::{
+    ah,
+    payload::Source,
+    query, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+use proto::{
+    time::Duration,
+    transport::{
+        AccessFlags,
+        AttrMask,
+        ModifyError,
+        PathAv,
+        QpConfig,
+        QpState, //
+    }, //
+};
+use rdma::{
+    ib::{
+        self,
+        QpAttr,
+        QpAttrMask,
+        QpType, //
+    },
+    sync::{
+        Cx,
+        Tracked,
+        Unlocked, //
+    }, //
+};
+use wire::{
+    Lid,
+    Mtu,
+    PKey,
+    PortNum,
+    Psn,
+    QKey,
+    Qpn, //
+};
+
+/// The shortest ACK timeout in effect. A peer on the same host answers within microseconds, unless
+/// its processor is busy; and nothing is ever lost on the way to it.
+const ACK_TIMEOUT_FLOOR: Duration = Duration::from_nanos(20_000_000);
+
+/// How soon an answer that is overdue is asked for again where packets travel over UDP, which loses some.
+const REMINDER_FLOOR: Duration = Duration::from_nanos(2_000_000);
+
+/// Packets of [`Mtu::B4096`] that may be under way without acknowledgement.
+const MAX_UNACKED: u32 = 256;
+
+/// Highest values of attributes that have fewer bits than their field.
+const MAX_TIMEOUT: u8 = 31;
+const MAX_RNR_TIMER: u8 = 31;
+const MAX_RETRIES: u8 = 7;
+const MAX_24_BITS: u32 = 0xff_ffff;
+
+/// The machine's name of a state.
+fn state_of(state: ib::QpState) -> QpState {
+    match state {
+        ib::QpState::Reset => QpState::Reset,
+        ib::QpState::Init => QpState::Init,
+        ib::QpState::Rtr => QpState::Rtr,
+        ib::QpState::Rts => QpState::Rts,
+        ib::QpState::Sqd => QpState::Sqd,
+        ib::QpState::Sqe => QpState::Sqe,
+        ib::QpState::Err => QpState::Err,
+    }
+}
+
+/// ib_core's name of a state.
+fn state_name(state: QpState) -> ib::QpState {
+    match state {
+        QpState::Reset => ib::QpState::Reset,
+        QpState::Init => ib::QpState::Init,
+        QpState::Rtr => ib::QpState::Rtr,
+        QpState::Rts => ib::QpState::Rts,
+        QpState::Sqd => ib::QpState::Sqd,
+        QpState::Sqe => ib::QpState::Sqe,
+        QpState::Err => ib::QpState::Err,
+    }
+}
+
+/// Whether every attribute that `mask` names is within its range (IBA "Modify Queue Pair").
+fn in_range(attr: &QpAttr, mask: QpAttrMask, ports: u8) -> bool {
+    let has = |flag| mask.contains(flag);
+    let port = |port: u32| (1..=u32::from(ports)).contains(&port);
+    !(has(QpAttrMask::PORT) && !port(attr.port)
+        || has(QpAttrMask::ALT_PATH) && !port(attr.alt_port)
+        || has(QpAttrMask::TIMEOUT) && attr.timeout > MAX_TIMEOUT
+        || has(QpAttrMask::RETRY_CNT) && attr.retry_cnt > MAX_RETRIES
+        || has(QpAttrMask::RNR_RETRY) && attr.rnr_retry > MAX_RETRIES
+        || has(QpAttrMask::MIN_RNR_TIMER) && attr.min_rnr_timer > MAX_RNR_TIMER
+        || has(QpAttrMask::DEST_QPN) && attr.dest_qpn > MAX_24_BITS
+        || has(QpAttrMask::MAX_RD_ATOMIC) && u32::from(attr.max_rd_atomic) > query::MAX_RD_ATOMIC
+        || has(QpAttrMask::MAX_DEST_RD_ATOMIC)
+            && u32::from(attr.max_dest_rd_atomic) > query::MAX_RD_ATOMIC)
+}
+
+/// What the tables of the port say about the attributes, looked up before the queue pair is locked.
+struct Resolved {
+    path: Option<PathAv>,
+    /// Whether packets on that way may be lost.
+    lossy: bool,
+    pkey: Option<PKey>,
+}
+
+impl Resolved {
+    fn new(cx: &mut Cx<'_, Unlocked>, qp: &Qp, attr: &QpAttr, mask: QpAttrMask) -> Result<Self> {
+        let port = if mask.contains(QpAttrMask::PORT) {
+            attr.port
+        } else {
+            u32::from(qp.port().get())
+        };
+        let path = if mask.contains(QpAttrMask::AV) {
+            let mut address = attr.ah;
+            if address.port == 0 {
+                address.port = port;
+            }
+            if matches!(qp.ty, QpType::Rc | QpType::Uc) && !Lid::new(address.dlid).is_unicast() {
+                return Err(EINVAL);
+            }
+            Some(ah::resolve(cx, &qp.hca, &address)?)
+        } else {
+            None
+        };
+        let pkey = if mask.contains(QpAttrMask::PKEY_INDEX) {
+            let port = PortNum::new(port as u8);
+            Some(query::pkey(cx, &qp.hca, port, attr.pkey_index)?)
+        } else {
+            None
+        };
+        let lossy = path.is_some_and(|path| {
+            let port = PortNum::new(port as u8);
+            !qp.hca.is_handed_over(cx, port, path.dlid)
+        });
+        Ok(Self { path, lossy, pkey })
+    }
+}
+
+/// Takes over the attributes that `mask` names.
+fn apply(config: &mut QpConfig, attr: &QpAttr, mask: QpAttrMask, resolved: &Resolved) {
+    let has = |flag| mask.contains(flag);
+    if let Some(path) = resolved.path {
+        config.path = path;
+        config.reminder_floor = if resolved.lossy {
+            REMINDER_FLOOR
+        } else {
+            Duration::ZERO
+        };
+    }
+    if let Some(pkey) = resolved.pkey {
+        config.pkey = pkey;
+        config.pkey_index = attr.pkey_index;
+    }
+    if has(QpAttrMask::QKEY) {
+        config.qkey = QKey::new(attr.qkey);
+    }
+    if has(QpAttrMask::PATH_MTU) {
+        config.mtu = Mtu::from_code(attr.path_mtu.raw() as u8).unwrap_or_default();
+    }
+    if has(QpAttrMask::DEST_QPN) {
+        config.dest_qpn = Qpn::new(attr.dest_qpn);
+    }
+    if has(QpAttrMask::SQ_PSN) {
+        config.sq_psn = Psn::new(attr.sq_psn);
+    }
+    if has(QpAttrMask::RQ_PSN) {
+        config.rq_psn = Psn::new(attr.rq_psn);
+    }
+    if has(QpAttrMask::TIMEOUT) {
+        config.timeout = attr.timeout;
+    }
+    if has(QpAttrMask::RETRY_CNT) {
+        config.retry_cnt = attr.retry_cnt;
+    }
+    if has(QpAttrMask::RNR_RETRY) {
+        config.rnr_retry = attr.rnr_retry;
+    }
+    if has(QpAttrMask::MIN_RNR_TIMER) {
+        config.min_rnr_timer = attr.min_rnr_timer;
+    }
+    if has(QpAttrMask::MAX_RD_ATOMIC) {
+        config.max_rd_atomic = attr.max_rd_atomic;
+    }
+    if has(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+        config.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    }
+    if has(QpAttrMask::EN_SQD_ASYNC_NOTIFY) {
+        config.notify_drained = attr.sqd_async_notify;
+    }
+    if has(QpAttrMask::ACCESS_FLAGS) {
+        config.access = AccessFlags {
+            remote_write: attr.access.contains(ib::AccessFlags::REMOTE_WRITE),
+            remote_read: attr.access.contains(ib::AccessFlags::REMOTE_READ),
+            remote_atomic: attr.access.contains(ib::AccessFlags::REMOTE_ATOMIC),
+        };
+    }
+}
+
+/// Keeps what `query_qp` answers and the machine does not.
+fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
+    let has = |flag| mask.contains(flag);
+    if has(QpAttrMask::PORT) {
+        kept.port = attr.port;
+    }
+    if has(QpAttrMask::AV) {
+        kept.ah = attr.ah;
+    }
+    if has(QpAttrMask::ACCESS_FLAGS) {
+        kept.access = attr.access;
+    }
+    if has(QpAttrMask::PATH_MTU) {
+        kept.path_mtu = attr.path_mtu;
+    }
+    if has(QpAttrMask::ALT_PATH) {
+        kept.alt_ah = attr.alt_ah;
+        kept.alt_port = attr.alt_port;
+        kept.alt_pkey_index = attr.alt_pkey_index;
+        kept.alt_timeout = attr.alt_timeout;
+    }
+}
+
+/// Changes attributes, and the state.
+///
+/// # Errors
+///
+/// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
+/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has;
+/// `EOPNOTSUPP` for path migration.
+pub(crate) fn modify(
+    cx: &mut Cx<'_, Unlocked>,
+    qp: &Tracked<Qp>,
+    attr: &QpAttr,
+    mask: QpAttrMask,
+) -> Result {
+    if mask.unknown() != 0 || mask.contains(QpAttrMask::CAP) {
+        return Err(EINVAL);
+    }
+    if mask.contains(QpAttrMask::ALT_PATH) || mask.contains(QpAttrMask::PATH_MIG_STATE) {
+        return Err(ib::unsupported());
+    }
+    if !in_range(attr, mask, qp.hca.ports()) {
+        return Err(EINVAL);
+    }
+    let resolved = Resolved::new(cx, qp, attr, mask)?;
+    let to_reset = mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Reset);
+    if to_reset {
+        reset(cx, qp);
+        for cq in [&qp.send_cq, &qp.recv_cq] {
+            cq.purge(cx.reborrow(), qp);
+        }
+        return Ok(());
+    }
+    change(cx, qp, attr, mask, &resolved)?;
+    // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
+    // not to be called from within their own call.
+    if let Some(qp) = qp.hold() {
+        Qp::schedule(qp);
+    }
+    Ok(())
+}
+
+/// Has the machine take over the attributes.
+fn change(
+    cx: &mut Cx<'_, Unlocked>,
+    qp: &Qp,
+    attr: &QpAttr,
+    mask: QpAttrMask,
+    resolved: &Resolved,
+) -> Result {
+    let mut guard = cx.lock(&qp.state);
+    let (state, cx) = guard.split();
+    let from = state.machine.state();
+    if mask.contains(QpAttrMask::CUR_STATE) && state_of(attr.cur_state) != from {
+        return Err(EINVAL);
+    }
+    let to = if mask.contains(QpAttrMask::STATE) {
+        state_of(attr.state)
+    } else {
+        from
+    };
+    let mut config = *state.machine.config();
+    config.qpn = Qpn::new(qp.qpn());
+    config.srq = qp.srq.is_some();
+    config.recv_depth = qp.cap.max_recv_wr;
+    config.timeout_floor = ACK_TIMEOUT_FLOOR;
+    config.max_unacked = MAX_UNACKED;
+    apply(&mut config, attr, mask, resolved);
+    state
+        .with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
+            machine.modify(to, AttrMask::from_bits(mask.bits()), &config, env)
+        })
+        .map_err(errno)?;
+    if mask.contains(QpAttrMask::PORT) {
+        qp.port.store(attr.port, Relaxed);
+    }
+    remember(&mut state.attr, attr, mask);
+    qp.watch(state);
+    Ok(())
+}
+
+fn errno(error: ModifyError) -> Error {
+    match error {
+        ModifyError::Transition(_) => EINVAL,
+        ModifyError::Draining => EBUSY,
+        ModifyError::Resources => ENOMEM,
+    }
+}
+
+/// The attributes, and whether all sends are signalled.
+pub(crate) fn query(cx: &mut Cx<'_, Unlocked>, qp: &Qp) -> (QpAttr, bool) {
+    let state = cx.lock(&qp.state);
+    (attributes(&state, qp), qp.sig_all)
+}
+
+fn attributes(state: &State, qp: &Qp) -> QpAttr {
+    let config = state.machine.config();
+    let name = state_name(state.machine.state());
+    QpAttr {
+        state: name,
+        cur_state: name,
+        qkey: config.qkey.get(),
+        rq_psn: state.machine.rq_psn().get(),
+        sq_psn: state.machine.sq_psn().get(),
+        dest_qpn: config.dest_qpn.get(),
+        cap: qp.cap,
+        pkey_index: config.pkey_index,
+        sqd_async_notify: config.notify_drained,
+        sq_draining: state.machine.is_draining(),
+        max_rd_atomic: config.max_rd_atomic,
+        max_dest_rd_atomic: config.max_dest_rd_atomic,
+        min_rnr_timer: config.min_rnr_timer,
+        port: u32::from(qp.port().get()),
+        timeout: config.timeout,
+        retry_cnt: config.retry_cnt,
+        rnr_retry: config.rnr_retry,
+        ..state.attr.clone()
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests on their way into a queue pair.
+
+use super::{
+    send::{
+        self,
+        Fetched, //
+    },
+    Qp,
+    State, //
+};
+use crate::{
+    driver::Sib,
+    payload::{
+        Source,
+        MAX_INLINE, //
+    },
+    query,
+    run::RunQueue, //
+};
+use kernel::prelude::*;
+use proto::transport::{
+    PostError,
+    QpState,
+    SendWqe,
+    WcStatus, //
+};
+use rdma::{
+    ib::{
+        abi::UserData,
+        QpType,
+        RecvWr,
+        SendFlags,
+        SendOp,
+        SendWr,
+        Sge, //
+    },
+    mem::Region,
+    sync::{
+        Cx,
+        Off,
+        QpLock,
+        Sleepable,
+        Tracked,
+        Unlocked, //
+    }, //
+};
+
+/// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
+/// task of the user.
+///
+/// # Errors
+///
+/// `EINVAL` if the queue pair does not take work requests in its state; they are gone then.
+pub(crate) fn doorbell(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    qp: &Tracked<Qp>,
+) -> Result {
+    let irqs = sleepable.irqs_on();
+    let qp = qp.hold().ok_or(EINVAL)?;
+    fetch(cx, &qp)?;
+    let mut run = RunQueue::new();
+    Qp::transmit(&qp, cx, irqs, &mut run);
+    run.drain(cx, irqs);
+    Ok(())
+}
+
+/// Moves work requests from the ring of the user to the machine, which has room for all of them.
+fn fetch(cx: &mut Cx<'_, Unlocked>, qp: &Qp) -> Result {
+    let mut guard = cx.lock(&qp.state);
+    let (state, mut cx) = guard.split();
+    let mut fetched = Fetched::new();
+    while state.machine.send_space() > 0 && state.sends.fetch(&mut fetched) {
+        if let Err(error) = push_user(state, &mut cx, qp, &fetched) {
+            state.sends.clear();
+            return Err(error);
+        }
+    }
+    if matches!(state.machine.state(), QpState::Err) {
+        state.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
+            machine.flush_recv(env)
+        });
+    }
+    Ok(())
+}
+
+/// Gives one work request of a user to the machine.
+fn push_user(
+    state: &mut State,
+    cx: &mut Cx<'_, QpLock, Off>,
+    qp: &Qp,
+    fetched: &Fetched,
+) -> Result {
+    let (mut wqe, request) = state.sends.decode(fetched);
+    wqe.flags.signaled |= qp.sig_all;
+    if let Some(request) = &request {
+        match length(&request.data) {
+            Some(length) => wqe.length = length,
+            None => wqe.fault = Some(WcStatus::LocLenErr),
+        }
+        if let SendOp::Send { to: Some(to), .. } = &request.op {
+            let av = qp
+                .pd
+                .ah(cx.reborrow(), to.ah)
+                .map(|ah| ah.av(cx.reborrow()));
+            match (av, &mut wqe.ud) {
+                (Some(av), Some(ud)) => ud.av = av,
+                _ => wqe.fault = Some(WcStatus::LocQpOpErr),
+            }
+        }
+    }
+    let slot = state.machine.post_send(wqe).map_err(errno)?;
+    match &request {
+        Some(request) => state.sends.store_user(slot, &request.data),
+        None => state.sends.store_list(slot, &[]),
+    }
+    Ok(())
+}
+
+/// Bytes of a message; `None` for more than a message may have.
+fn length(data: &UserData<'_>) -> Option<u32> {
+    match data {
+        UserData::Inline(bytes) => u32::try_from(bytes.len()).ok(),
+        UserData::Gather(list) => list.length().filter(|len| *len <= send::MAX_MESSAGE),
+    }
+}
+
+/// Takes a work request of a kernel client. It is carried out by a worker, once [`posted`] is
+/// called: the client may hold locks and have interrupts off.
+///
+/// # Errors
+///
+/// `EINVAL` for what the queue pair cannot do, in its state or at all; `ENOMEM` if the queue is
+/// full.
+pub(crate) fn post_send(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>) -> Result {
+    let mut wqe = send::translate(wr.wr_id, wr.flags, &wr.op);
+    if wqe.fault.is_some() {
+        return Err(EINVAL);
+    }
+    wqe.flags.signaled |= qp.sig_all;
+    address(cx, qp, wr, &mut wqe)?;
+    let mut inline = [0; MAX_INLINE];
+    let inline = if wr.flags.contains(SendFlags::INLINE) {
+        let len = copy_inline(qp, wr.sges, &mut inline)?;
+        wqe.length = len as u32;
+        Some(inline.get(..len).ok_or(EINVAL)?)
+    } else {
+        wqe.length = sum(wr.sges)?;
+        None
+    };
+    let mut state = cx.lock(&qp.state);
+    let too_long = inline.is_some_and(|bytes| bytes.len() > state.sends.max_inline());
+    if too_long || wr.sges.len() > state.sends.max_sge() {
+        return Err(EINVAL);
+    }
+    let slot = state.machine.post_send(wqe).map_err(errno)?;
+    match inline {
+        Some(bytes) => state.sends.store_inline(slot, bytes),
+        None => state.sends.store_list(slot, wr.sges),
+    }
+    Ok(())
+}
+
+/// Fills in where a datagram goes.
+fn address(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>, wqe: &mut SendWqe) -> Result {
+    let (SendOp::Send { to: Some(to), .. }, Some(ud)) = (&wr.op, &mut wqe.ud) else {
+        return Ok(());
+    };
+    if !to.ah.is_of(&qp.pd) {
+        return Err(EINVAL);
+    }
+    ud.av = to.ah.av(cx.reborrow());
+    if matches!(qp.ty, QpType::Gsi) {
+        ud.pkey = Some(query::pkey(cx, &qp.hca, qp.port(), to.pkey_index)?);
+    }
+    Ok(())
+}
+
+/// Copies the inline data of a kernel client; their keys do not count.
+fn copy_inline(qp: &Qp, list: &[Sge], out: &mut [u8]) -> Result<usize> {
+    let space = qp.space.as_ref().ok_or(EINVAL)?;
+    let mut done: usize = 0;
+    for sge in list {
+        let range = space.range(sge.addr, sge.length as usize);
+        let end = done.checked_add(range.len()).ok_or(EINVAL)?;
+        let room = out.get_mut(done..end).ok_or(EINVAL)?;
+        Region::from(&range).copy_out(0, room)?;
+        done = end;
+    }
+    Ok(done)
+}
+
+fn sum(list: &[Sge]) -> Result<u32> {
+    list.iter()
+        .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
+        .filter(|len| *len <= send::MAX_MESSAGE)
+        .ok_or(EINVAL)
+}
+
+fn errno(error: PostError) -> Error {
+    match error {
+        PostError::State => EINVAL,
+        PostError::Full => ENOMEM,
+    }
+}
+
+/// Has a worker carry out what a kernel client has posted.
+pub(crate) fn posted(qp: &Tracked<Qp>) {
+    if let Some(qp) = qp.hold() {
+        Qp::schedule(qp);
+    }
+}
+
+/// Takes a receive work request of a kernel client.
+///
+/// # Errors
+///
+/// `EINVAL` in RESET, for too many buffers, or with a shared receive queue; `ENOMEM` if the queue is
+/// full.
+pub(crate) fn post_recv(cx: &mut Cx<'_, Unlocked>, qp: &Tracked<Qp>, wr: &RecvWr<'_>) -> Result {
+    let flush = {
+        let mut state = cx.lock(&qp.state);
+        if matches!(state.machine.state(), QpState::Reset) {
+            return Err(EINVAL);
+        }
+        state.recvs.post(wr)?;
+        matches!(state.machine.state(), QpState::Err)
+    };
+    if flush {
+        posted(qp);
+    }
+    Ok(())
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send queue of a queue pair: where its work requests come from, and where their data are.
+//!
+//! The machine of the transport knows a work request by its slot. What it does not need to know is
+//! here, under the same slot: the gather list, or a copy of the inline data.
+
+use crate::payload::{
+    MAX_INLINE,
+    MAX_SGE, //
+};
+use kernel::{
+    alloc::KVVec,
+    prelude::*, //
+};
+use proto::transport::{
+    self as machine,
+    SendFlags,
+    SendOp,
+    SendSlot,
+    SendWqe,
+    UdDest,
+    WcStatus, //
+};
+use rdma::{
+    ib::{
+        self,
+        abi::{
+            self,
+            SendLimits,
+            UserData,
+            UserSend, //
+        },
+        QpCap,
+        QpType,
+        Sge, //
+    },
+    ring::Consumer, //
+};
+use wire::{
+    Key,
+    QKey,
+    Qpn, //
+};
+
+/// Bytes of the largest element of a user's send queue.
+const MAX_ELEMENT: usize = abi::send_wqe_size(MAX_SGE as u32, MAX_INLINE as u32);
+
+/// What a slot holds.
+#[derive(Clone, Copy)]
+enum Data {
+    /// So many entries of a gather list.
+    Gather(usize),
+    /// So many bytes.
+    Inline(usize),
+}
+
+/// The data of the work requests of a send queue.
+pub(super) struct SendQueue {
+    /// The ring of a user client.
+    ring: Option<Consumer>,
+    limits: SendLimits,
+    data: KVVec<Data>,
+    sges: KVVec<Sge>,
+    inline: KVVec<u8>,
+}
+
+/// What the payload of a slot is made of.
+pub(super) enum Payload<'a> {
+    /// The memory of a gather list.
+    Gather(&'a [Sge]),
+    /// The bytes themselves.
+    Inline(&'a [u8]),
+}
+
+/// A work request taken from the ring of a user, on its way into the machine.
+pub(super) struct Fetched {
+    element: [u8; MAX_ELEMENT],
+}
+
+impl SendQueue {
+    /// Allocates room for `slots` work requests within `cap`. May sleep.
+    pub(super) fn new(
+        ty: QpType,
+        cap: &QpCap,
+        slots: usize,
+        ring: Option<Consumer>,
+    ) -> Result<Self> {
+        let max_sge = cap.max_send_sge as usize;
+        let max_inline = cap.max_inline_data as usize;
+        let sges = slots.checked_mul(max_sge).ok_or(EINVAL)?;
+        let inline = slots.checked_mul(max_inline).ok_or(EINVAL)?;
+        Ok(Self {
+            ring,
+            limits: SendLimits {
+                ty,
+                max_sge: cap.max_send_sge,
+                max_inline: cap.max_inline_data,
+            },
+            data: KVVec::from_elem(Data::Gather(0), slots, GFP_KERNEL)?,
+            sges: KVVec::from_elem(Sge::default(), sges, GFP_KERNEL)?,
+            inline: KVVec::from_elem(0, inline, GFP_KERNEL)?,
+        })
+    }
+
+    /// What the payload of `slot` is made of.
+    pub(super) fn payload(&self, slot: SendSlot) -> Payload<'_> {
+        let slot = slot.get() as usize;
+        match self.data.get(slot) {
+            Some(Data::Gather(count)) => {
+                let first = slot.wrapping_mul(self.limits.max_sge as usize);
+                Payload::Gather(window(&self.sges, first, *count))
+            }
+            Some(Data::Inline(len)) => {
+                let first = slot.wrapping_mul(self.limits.max_inline as usize);
+                Payload::Inline(window(&self.inline, first, *len))
+            }
+            None => Payload::Inline(&[]),
+        }
+    }
+
+    /// Gives the slot of the oldest work request back to the user.
+    pub(super) fn retire(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.retire(1);
+        }
+    }
+
+    /// Forgets what the user has put into the ring.
+    pub(super) fn clear(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.clear();
+        }
+    }
+
+    /// Takes the next element off the ring of the user.
+    pub(super) fn fetch(&mut self, into: &mut Fetched) -> bool {
+        match &mut self.ring {
+            Some(ring) => ring.fetch(&mut into.element),
+            None => false,
+        }
+    }
+
+    /// What the element asks for, and what it refers to. A bad one becomes a work request that fails
+    /// in its turn.
+    pub(super) fn decode<'a>(&self, from: &'a Fetched) -> (SendWqe, Option<UserSend<'a>>) {
+        match UserSend::decode(&from.element, &self.limits) {
+            Ok(send) => (translate(send.wr_id, send.flags, &send.op), Some(send)),
+            Err(bad) => {
+                let wqe = SendWqe {
+                    wr_id: bad.wr_id,
+                    fault: Some(status(bad.status)),
+                    ..SendWqe::default()
+                };
+                (wqe, None)
+            }
+        }
+    }
+
+    /// Keeps the data of a user's work request, and returns how many bytes they are.
+    pub(super) fn store_user(&mut self, slot: SendSlot, data: &UserData<'_>) {
+        match data {
+            UserData::Inline(bytes) => self.store_inline(slot, bytes),
+            UserData::Gather(list) => {
+                let slot = slot.get() as usize;
+                let first = slot.wrapping_mul(self.limits.max_sge as usize);
+                let room = window_mut(&mut self.sges, first, self.limits.max_sge as usize);
+                let mut count: usize = 0;
+                for (to, from) in room.iter_mut().zip(list.iter()) {
+                    *to = from;
+                    count = count.wrapping_add(1);
+                }
+                if let Some(data) = self.data.get_mut(slot) {
+                    *data = Data::Gather(count);
+                }
+            }
+        }
+    }
+
+    /// Keeps the gather list of a kernel client's work request.
+    pub(super) fn store_list(&mut self, slot: SendSlot, list: &[Sge]) {
+        let slot = slot.get() as usize;
+        let first = slot.wrapping_mul(self.limits.max_sge as usize);
+        let room = window_mut(&mut self.sges, first, self.limits.max_sge as usize);
+        let mut count: usize = 0;
+        for (to, from) in room.iter_mut().zip(list) {
+            *to = *from;
+            count = count.wrapping_add(1);
+        }
+        if let Some(data) = self.data.get_mut(slot) {
+            *data = Data::Gather(count);
+        }
+    }
+
+    /// Keeps inline data.
+    pub(super) fn store_inline(&mut self, slot: SendSlot, bytes: &[u8]) {
+        let slot = slot.get() as usize;
+        let first = slot.wrapping_mul(self.limits.max_inline as usize);
+        let room = window_mut(&mut self.inline, first, self.limits.max_inline as usize);
+        let mut len: usize = 0;
+        for (to, from) in room.iter_mut().zip(bytes) {
+            *to = *from;
+            len = len.wrapping_add(1);
+        }
+        if let Some(data) = self.data.get_mut(slot) {
+            *data = Data::Inline(len);
+        }
+    }
+
+    /// The largest gather list of a work request.
+    pub(super) fn max_sge(&self) -> usize {
+        self.limits.max_sge as usize
+    }
+
+    /// The longest inline data of a work request.
+    pub(super) fn max_inline(&self) -> usize {
+        self.limits.max_inline as usize
+    }
+}
+
+impl Fetched {
+    /// Room for one element.
+    pub(super) const fn new() -> Self {
+        Self {
+            element: [0; MAX_ELEMENT],
+        }
+    }
+}
+
+/// `len` elements from `first` on; none if there are fewer.
+fn window<T>(all: &[T], first: usize, len: usize) -> &[T] {
+    all.get(first..first.saturating_add(len))
+        .unwrap_or_default()
+}
+
+/// As [`window`].
+fn window_mut<T>(all: &mut [T], first: usize, len: usize) -> &mut [T] {
+    all.get_mut(first..first.saturating_add(len))
+        .unwrap_or_default()
+}
+
+/// The machine's form of a status that decoding found.
+fn status(status: ib::WcStatus) -> WcStatus {
+    match status {
+        ib::WcStatus::LocLenErr => WcStatus::LocLenErr,
+        ib::WcStatus::LocProtErr => WcStatus::LocProtErr,
+        _ => WcStatus::LocQpOpErr,
+    }
+}
+
+/// The machine's form of a work request, but for its length and its destination.
+pub(super) fn translate<A, M>(wr_id: u64, flags: ib::SendFlags, op: &ib::SendOp<A, M>) -> SendWqe {
+    let mut wqe = SendWqe {
+        wr_id,
+        flags: SendFlags {
+            signaled: flags.contains(ib::SendFlags::SIGNALED),
+            solicited: flags.contains(ib::SendFlags::SOLICITED),
+            fence: flags.contains(ib::SendFlags::FENCE),
+        },
+        ..SendWqe::default()
+    };
+    match op {
+        ib::SendOp::Send { ext, to } => {
+            (wqe.op, wqe.imm) = match ext {
+                ib::SendExt::None => (SendOp::Send, 0),
+                ib::SendExt::Imm(imm) => (SendOp::SendImm, u32::from_be_bytes(*imm)),
+                ib::SendExt::Invalidate(rkey) => (SendOp::SendInv, *rkey),
+            };
+            wqe.ud = to.as_ref().map(|to| UdDest {
+                qpn: Qpn::new(to.qpn),
+                qkey: QKey::new(to.qkey),
+                ..UdDest::default()
+            });
+        }
+        ib::SendOp::Write { addr, rkey, imm } => {
+            (wqe.op, wqe.imm) = match imm {
+                None => (SendOp::Write, 0),
+                Some(imm) => (SendOp::WriteImm, u32::from_be_bytes(*imm)),
+            };
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+        }
+        ib::SendOp::Read { addr, rkey } => {
+            wqe.op = SendOp::Read;
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+        }
+        ib::SendOp::CompareSwap {
+            addr,
+            rkey,
+            compare,
+            swap,
+        } => {
+            wqe.op = SendOp::CompareSwap;
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+            (wqe.compare, wqe.swap_add) = (*compare, *swap);
+        }
+        ib::SendOp::FetchAdd { addr, rkey, add } => {
+            wqe.op = SendOp::FetchAdd;
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+            wqe.swap_add = *add;
+        }
+        ib::SendOp::AtomicWrite { .. }
+        | ib::SendOp::Flush { .. }
+        | ib::SendOp::LocalInvalidate { .. }
+        | ib::SendOp::BindMw(_)
+        | ib::SendOp::RegMr { .. } => wqe.fault = Some(WcStatus::LocQpOpErr),
+    }
+    wqe
+}
+
+/// The size of the machine's ring for `wr` work requests: a power of two.
+pub(super) fn slots(wr: u32) -> usize {
+    (wr.max(1) as usize).next_power_of_two()
+}
+
+/// The longest message.
+pub(super) const MAX_MESSAGE: u32 = machine::wqe::MAX_MESSAGE;

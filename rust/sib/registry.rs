@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The fabrics of this host: one for each underlay that is in use.
+
+use crate::driver::Sib;
+use crate::fabric::Fabric;
+use crate::guid::{
+    GuidBase,
+    EUI48_LEN, //
+};
+use crate::params;
+use kernel::debugfs;
+use kernel::device;
+use kernel::faux;
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::str::CString;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+use rdma::ib::Device;
+use rdma::net::{
+    DeviceEvent,
+    NetDevice,
+    Notify, //
+};
+use rdma::random;
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use wire::Mtu;
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised when the module is loaded, before anything else of it runs.
+    unsafe(uninit) static FABRICS: Mutex<Fabrics> = Fabrics {
+        entries: KVec::new(),
+        next: Ticket(0),
+        debug: None,
+    };
+}
+
+/// Makes the list usable.
+///
+/// # Safety
+///
+/// To be called once, before anything else of this file.
+#[allow(
+    unsafe_code,
+    reason = "module glue: a static lock needs initialisation"
+)]
+pub(crate) unsafe fn init() {
+    // SAFETY: Called once by the caller's promise.
+    unsafe { FABRICS.init() }
+}
+
+/// The fabrics in use.
+struct Fabrics {
+    entries: KVec<Entry>,
+    /// The ticket of the next lease.
+    next: Ticket,
+    /// `/sys/kernel/debug/sib`, while there are fabrics.
+    debug: Option<debugfs::Dir>,
+}
+
+/// A fabric in use.
+struct Entry {
+    /// The underlay; `None` from the time when it goes away.
+    underlay: Option<NetDevice>,
+    fabric: Arc<Fabric>,
+    /// The parent of the fabric's devices.
+    parent: faux::Registration,
+    /// Who uses the fabric, with their devices once those are registered.
+    leases: KVec<(Ticket, Option<Device<Sib>>)>,
+    /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
+    _dropped: Pin<KBox<debugfs::File<Dropped>>>,
+}
+
+/// Shows what a fabric has dropped.
+struct Dropped(Arc<Fabric>);
+
+impl fmt::Debug for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (cause, count) in self.0.drops().iter() {
+            writeln!(f, "{cause} {count}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells leases apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// A use of a fabric, to be given back with [`release`].
+pub(crate) struct Lease {
+    /// The fabric.
+    pub(crate) fabric: Arc<Fabric>,
+    /// The parent of its devices.
+    pub(crate) parent: ARef<device::Device>,
+    /// Who uses it.
+    pub(crate) ticket: Ticket,
+}
+
+/// Finds the fabric over `underlay`, or makes it. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, and what the driver core has.
+pub(crate) fn acquire(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    underlay: &NetDevice,
+) -> Result<Lease> {
+    let mut guard = FABRICS.lock();
+    let fabrics = &mut *guard;
+    let ticket = fabrics.next;
+    fabrics.next = Ticket(ticket.0.wrapping_add(1));
+    let known = fabrics.entries.iter_mut().find(|entry| {
+        let other = entry.underlay.as_ref();
+        other.is_some_and(|other| other.is_same(underlay))
+    });
+    if let Some(entry) = known {
+        return entry.lease(ticket);
+    }
+    fabrics.entries.reserve(1, GFP_KERNEL)?;
+    let base = base(&fabrics.entries, underlay);
+    let name = CString::try_from_fmt(fmt!("sib-{:012x}", base.get()))?;
+    let fabric = Fabric::new(
+        base,
+        description(underlay),
+        params::switch_ports(),
+        Mtu::B4096,
+    )?;
+    let parent = faux::Registration::new(&name, None)?;
+    let debug = fabrics
+        .debug
+        .get_or_insert_with(|| debugfs::Dir::new(c"sib"))
+        .subdir(&name);
+    let shown = Dropped(fabric.clone());
+    let dropped = debug.read_only_file(c"dropped", Ok::<_, Error>(shown));
+    let mut entry = Entry {
+        underlay: Some(underlay.clone()),
+        fabric,
+        parent,
+        leases: KVec::new(),
+        _dropped: KBox::pin_init(dropped, GFP_KERNEL)?,
+    };
+    let lease = entry.lease(ticket)?;
+    if let Err(error) = lease.fabric.start(cx, sleepable, underlay) {
+        lease.fabric.close(cx, sleepable);
+        return Err(error);
+    }
+    fabrics.entries.push(entry, GFP_KERNEL)?;
+    Ok(lease)
+}
+
+/// Finds the fabric over the underlay called `name`, which has an HCA already.
+///
+/// # Errors
+///
+/// `ENODEV` if there is none, `EINVAL` if several network namespaces have one.
+pub(crate) fn find(name: &[u8]) -> Result<(Lease, NetDevice)> {
+    let mut guard = FABRICS.lock();
+    let fabrics = &mut *guard;
+    let mut named = fabrics.entries.iter_mut().filter_map(|entry| {
+        let underlay = entry.underlay.clone()?;
+        (underlay.name().as_bytes() == name).then_some((entry, underlay))
+    });
+    let (entry, underlay) = named.next().ok_or(ENODEV)?;
+    if named.next().is_some() {
+        return Err(EINVAL);
+    }
+    let ticket = fabrics.next;
+    fabrics.next = Ticket(ticket.0.wrapping_add(1));
+    Ok((entry.lease(ticket)?, underlay))
+}
+
+/// Ends a use of `fabric`, and with the last one the fabric.
+pub(crate) fn release(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    fabric: &Arc<Fabric>,
+    ticket: Ticket,
+) {
+    let mut fabrics = FABRICS.lock();
+    let Some(index) = fabrics.position(fabric) else {
+        return;
+    };
+    let last = fabrics.entries.get_mut(index).is_some_and(|entry| {
+        entry.leases.retain(|(other, _)| *other != ticket);
+        entry.leases.is_empty()
+    });
+    if last {
+        if let Ok(entry) = fabrics.entries.remove(index) {
+            entry.fabric.close(cx, sleepable);
+        }
+        if fabrics.entries.is_empty() {
+            fabrics.entries = KVec::new();
+            fabrics.debug = None;
+        }
+    }
+}
+
+/// Remembers the device of a lease, which has been registered, so that it goes when its underlay goes.
+///
+/// Does nothing if the lease has ended already, since the device has been removed.
+///
+/// # Errors
+///
+/// Gives the device back if the underlay has gone: it is to be removed, too.
+pub(crate) fn enlist(
+    fabric: &Arc<Fabric>,
+    ticket: Ticket,
+    device: Device<Sib>,
+) -> Result<(), Device<Sib>> {
+    let mut fabrics = FABRICS.lock();
+    let index = fabrics.position(fabric);
+    let Some(entry) = index.and_then(|index| fabrics.entries.get_mut(index)) else {
+        return Ok(());
+    };
+    let lease = entry.leases.iter_mut().find(|(other, _)| *other == ticket);
+    if let Some((_, slot)) = lease {
+        if entry.underlay.is_none() {
+            return Err(device);
+        }
+        *slot = Some(device);
+    }
+    Ok(())
+}
+
+impl Fabrics {
+    fn position(&self, fabric: &Arc<Fabric>) -> Option<usize> {
+        self.entries
+            .iter()
+            .position(|entry| Arc::ptr_eq(&entry.fabric, fabric))
+    }
+}
+
+impl Entry {
+    fn lease(&mut self, ticket: Ticket) -> Result<Lease> {
+        self.leases.push((ticket, None), GFP_KERNEL)?;
+        // From kernel 7.3 the registration leads to the device of its bus first.
+        #[allow(clippy::useless_asref, reason = "by the version of the kernel")]
+        let parent = self.parent.as_ref().as_ref();
+        Ok(Lease {
+            fabric: self.fabric.clone(),
+            parent: parent.into(),
+            ticket,
+        })
+    }
+}
+
+/// A base for GUIDs that no other fabric of this host has.
+fn base(fabrics: &[Entry], underlay: &NetDevice) -> GuidBase {
+    let taken = |base: GuidBase| fabrics.iter().any(|entry| entry.fabric.base() == base);
+    let borrowed = underlay.mac().and_then(|mac| GuidBase::borrowed(&mac));
+    if let Some(base) = borrowed.filter(|base| !taken(*base)) {
+        return base;
+    }
+    loop {
+        let base = GuidBase::random(random_octets());
+        if !taken(base) {
+            return base;
+        }
+    }
+}
+
+fn random_octets() -> [u8; EUI48_LEN] {
+    let ([a, b, c, _], [d, e, f, _]) = (random::u32().to_ne_bytes(), random::u32().to_ne_bytes());
+    [a, b, c, d, e, f]
+}
+
+/// NodeDescription of the switch over `underlay`.
+fn description(underlay: &NetDevice) -> [u8; 64] {
+    let mut text = [0; 64];
+    let name = underlay.name();
+    let bytes = Iterator::chain(b"sib switch ".iter(), name.as_bytes());
+    for (to, from) in text.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    text
+}
+
+/// Watches the underlays.
+pub(crate) struct Watcher;
+
+impl Notify for Watcher {
+    fn notify(
+        &self,
+        event: DeviceEvent,
+        device: &NetDevice,
+        mut cx: Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+    ) {
+        if event != DeviceEvent::Unregister {
+            return;
+        }
+        for entry in FABRICS.lock().entries.iter_mut() {
+            let underlay = entry.underlay.as_ref();
+            if !underlay.is_some_and(|underlay| underlay.is_same(device)) {
+                continue;
+            }
+            entry.underlay = None;
+            entry.fabric.detach(&mut cx, sleepable);
+            for device in entry
+                .leases
+                .iter()
+                .filter_map(|(_, device)| device.as_ref())
+            {
+                device.unregister_queued(&mut cx);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who transmits next.
+//!
+//! Delivering a segment to a queue pair of this host may give that one something to say, an
+//! acknowledgement first of all. It is not said there and then, since the call chain would grow
+//! with every answer: the queue pair goes to the [`RunQueue`] of the call chain, and
+//! [`RunQueue::drain`] lets one after the other transmit. What is too much for one call chain goes
+//! to the work queue of the device.
+
+use crate::qp::Qp;
+use rdma::sync::{
+    Cx,
+    Held,
+    IrqsOn,
+    Unlocked, //
+};
+
+/// Queue pairs that a call chain remembers; more than two are due only where a multicast, or
+/// requests of several peers, end at one burst.
+const SLOTS: usize = 8;
+
+/// Segments that one call chain sends before it leaves the rest to the work queue: enough for a
+/// burst of messages, far less than what would be felt as a stall.
+const BUDGET: u32 = 256;
+
+/// The queue pairs that have something to transmit, as a first-in first-out list.
+pub(crate) struct RunQueue {
+    due: [Option<Held<Qp>>; SLOTS],
+    head: usize,
+    len: usize,
+    budget: u32,
+}
+
+impl RunQueue {
+    /// Nobody is due.
+    pub(crate) const fn new() -> Self {
+        Self {
+            due: [const { None }; SLOTS],
+            head: 0,
+            len: 0,
+            budget: BUDGET,
+        }
+    }
+
+    /// Remembers that `qp` has something to transmit.
+    pub(crate) fn push(&mut self, qp: Held<Qp>) {
+        if self.due.iter().flatten().any(|due| due.ptr_eq(&qp)) {
+            return;
+        }
+        if self.len >= SLOTS {
+            return Qp::schedule(qp);
+        }
+        let tail = self.head.wrapping_add(self.len) % SLOTS;
+        if let Some(slot) = self.due.get_mut(tail) {
+            *slot = Some(qp);
+            self.len = self.len.wrapping_add(1);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Held<Qp>> {
+        let qp = self.due.get_mut(self.head)?.take()?;
+        self.head = self.head.wrapping_add(1) % SLOTS;
+        self.len = self.len.saturating_sub(1);
+        Some(qp)
+    }
+
+    /// Whether the call chain may send one more segment.
+    pub(crate) fn charge(&mut self) -> bool {
+        let left = self.budget > 0;
+        self.budget = self.budget.saturating_sub(1);
+        left
+    }
+
+    /// Lets all that are due transmit, and those that become due meanwhile.
+    pub(crate) fn drain(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        while let Some(qp) = self.pop() {
+            Qp::transmit(&qp, cx, irqs, self);
+        }
+    }
+}

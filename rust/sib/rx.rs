@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The arrival of segments at a port of an HCA.
+
+use crate::{
+    fabric::Segment,
+    hca::Hca,
+    mcast::Cursor,
+    qp::Qp,
+    run::RunQueue, //
+};
+use rdma::sync::{
+    Cx,
+    Held,
+    IrqsOn,
+    Unlocked, //
+};
+use wire::{
+    PortNum,
+    Qpn, //
+};
+
+/// Hands a segment that has come to `port` to its queue pair, or to those of its multicast group.
+/// What belongs to nobody is dropped.
+pub(crate) fn deliver(
+    cx: &mut Cx<'_, Unlocked>,
+    irqs: IrqsOn<'_>,
+    run: &mut RunQueue,
+    hca: &Hca,
+    port: PortNum,
+    segment: Segment<'_>,
+) {
+    let header = segment.header;
+    let qpn = header.bth.dest_qp;
+    if qpn == Qpn::MULTICAST {
+        let gid = header.grh.map(|grh| grh.dgid);
+        let mut cursor = Cursor::default();
+        loop {
+            let member =
+                cx.lock(&hca.state)
+                    .mcast
+                    .next_member(&mut cursor, port, header.lrh.dlid, gid);
+            let Some(qp) = member else {
+                return;
+            };
+            Qp::receive(&qp, cx, irqs, run, segment, None);
+        }
+    }
+    let (qp, pkey_index) = {
+        let state = cx.lock(&hca.state);
+        let qp = match qpn {
+            Qpn::SMI | Qpn::GSI => state
+                .special
+                .get(usize::from(port.get()).wrapping_sub(1))
+                .and_then(|pair| pair.get(qpn.get() as usize))
+                .and_then(Option::as_ref),
+            _ => state.qps.get(qpn.get()),
+        };
+        let mut pkey_index = None;
+        if qpn == Qpn::GSI {
+            // The GSI takes packets of every partition that the port is in.
+            let found = state.sma.port(port).and_then(|port| {
+                let mut keys = port.pkeys().keys().iter();
+                keys.position(|key| key.matches(header.bth.pkey))
+            });
+            let Some(index) = found else {
+                return;
+            };
+            pkey_index = Some(index as u16);
+        }
+        (qp.and_then(Held::try_clone), pkey_index)
+    };
+    if let Some(qp) = qp {
+        if qp.port() == port {
+            Qp::receive(&qp, cx, irqs, run, segment, pkey_index);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Soft InfiniBand: an emulated InfiniBand host channel adapter over any network device.
+//!
+//! The crate ties the machines of `proto` to ib_core by way of `rdma`: it locks, calls a machine, unlocks, and
+//! does the IO that the machine asks for. There is no protocol in here and, but for the declaration of the
+//! module, no `unsafe` code.
+//!
+//! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core calls, [`hca`] what a device is.
+//! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others.
+//! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
+//! - [`qp`], [`cq`], [`srq`], [`pd`], [`mr`], [`ah`] and [`mcast`] are the objects of verbs; [`payload`],
+//!   [`run`] and [`rx`] move their data.
+
+#![deny(unsafe_code)]
+
+mod ah;
+mod config;
+mod cq;
+mod driver;
+mod events;
+mod fabric;
+mod guid;
+mod hca;
+mod link;
+mod mad;
+mod mcast;
+mod mr;
+mod params;
+mod payload;
+mod pd;
+mod qp;
+mod query;
+mod registry;
+mod run;
+mod rx;
+mod srq;
+mod table;
+mod wc;
+
+use config::Cables;
+use driver::Sib;
+use kernel::configfs::Subsystem;
+use kernel::prelude::*;
+use rdma::ib;
+use rdma::module::{
+    Glue,
+    Module, //
+};
+use rdma::net::Notifier;
+use rdma::sync::{
+    prime,
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use registry::Watcher;
+
+module! {
+    type: SibModule,
+    name: "sib",
+    authors: ["The sib authors"],
+    description: "Soft InfiniBand: an emulated host channel adapter",
+    license: "GPL",
+    alias: ["rdma-link-sib"],
+    params: {
+        ports: u8 {
+            default: 2,
+            description: "Ports of each new HCA, 1 to 8",
+        },
+        switch_ports: u8 {
+            default: 36,
+            description: "Ports of each new switch, 8 to 250",
+        },
+        force_udp: u8 {
+            default: 0,
+            description: "1: packets travel over UDP even between HCAs of one switch",
+        },
+        udp_port: u16 {
+            default: 61515,
+            description: "UDP port of the cables between hosts",
+        },
+    },
+}
+
+/// Gives [`Loaded`] its tokens.
+struct SibModule {
+    _inner: Glue<Loaded>,
+}
+
+impl kernel::Module for SibModule {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        Ok(Self {
+            _inner: kernel::Module::init(module)?,
+        })
+    }
+}
+
+/// What udev does for devices on a PCI bus: management programs, and verbs, need these.
+#[allow(unsafe_code, reason = "module glue: where module information goes")]
+#[link_section = ".modinfo"]
+#[used]
+static SOFTDEP: [u8; 32] = *b"softdep=post: ib_umad ib_uverbs\0";
+
+/// The loaded module.
+struct Loaded {
+    link: Option<ib::Registration<Sib>>,
+    watcher: Option<Notifier<Watcher>>,
+    _config: Pin<KBox<Subsystem<Cables>>>,
+}
+
+impl Module for Loaded {
+    fn init(
+        module: &'static ThisModule,
+        mut cx: Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+    ) -> Result<Self> {
+        params::check()?;
+        prime(cx.reborrow());
+        // SAFETY: Modules are loaded once, and nothing of this one has run before.
+        #[allow(unsafe_code, reason = "module glue")]
+        unsafe {
+            registry::init()
+        };
+        let watcher = Notifier::register(Watcher, &mut cx, sleepable)?;
+        Ok(Self {
+            link: Some(ib::Registration::new(module, sleepable)?),
+            watcher: Some(watcher),
+            _config: config::register(sleepable)?,
+        })
+    }
+
+    fn exit(&mut self, _cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
+        // First the devices, then what they use.
+        drop(self.link.take());
+        drop(self.watcher.take());
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues.
+//!
+//! Source: IBA "Shared Receive Queue".
+
+use crate::{
+    payload::MAX_SGE,
+    qp::recv::{
+        RecvEntry,
+        RecvQueue, //
+    },
+    query::MAX_QP_WR, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+use rdma::{
+    ib::{
+        abi,
+        NewSrq,
+        RecvWr,
+        SrqAttr,
+        SrqEvent,
+        SrqModify,
+        SrqUpcall, //
+    },
+    random,
+    ring::Ring,
+    sync::{
+        After,
+        Cx,
+        Irq,
+        IrqsOn,
+        LevelLock,
+        SrqLock,
+        Tracked,
+        Unlocked, //
+    }, //
+};
+
+/// What the lock of a shared receive queue guards.
+struct State {
+    queue: RecvQueue,
+    max_wr: u32,
+    /// Below so many work requests the client wants an event; 0 for never.
+    limit: u32,
+}
+
+/// A shared receive queue.
+#[pin_data]
+pub(crate) struct Srq {
+    upcall: SrqUpcall,
+    max_sge: u32,
+    /// The client is to be told that the limit is reached.
+    due: Atomic<bool>,
+    #[pin]
+    state: LevelLock<State, SrqLock>,
+}
+
+/// Numbers of shared receive queues have 24 bits. Without XRC nobody names a queue by its number.
+const SRQN_MASK: u32 = 0xff_ffff;
+
+/// Makes a shared receive queue.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that is not offered, `ENOMEM`.
+pub(crate) fn create(
+    upcall: SrqUpcall,
+    init: &SrqAttr,
+    user: bool,
+) -> Result<NewSrq<Tracked<Srq>>> {
+    if !(1..=MAX_QP_WR).contains(&init.max_wr) || init.max_sge > MAX_SGE as u32 {
+        return Err(EINVAL);
+    }
+    let max_sge = init.max_sge.max(1);
+    let (queue, max_wr, ring) = RecvQueue::new(init.max_wr, max_sge, user)?;
+    let state = State {
+        queue,
+        max_wr,
+        limit: init.limit,
+    };
+    let srq = Tracked::new(try_pin_init!(Srq {
+        upcall,
+        max_sge,
+        due: Atomic::new(false),
+        state <- LevelLock::new(state),
+    }? Error))?;
+    Ok(NewSrq {
+        srq,
+        srqn: random::u32() & SRQN_MASK,
+        attr: SrqAttr {
+            max_wr,
+            max_sge,
+            limit: init.limit,
+        },
+        map: ring,
+    })
+}
+
+/// Changes the size of a user's queue, or the limit.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that is not offered or too small for what the queue holds, for a limit beyond
+/// the size, and for the size of a kernel client's queue; `ENOMEM`.
+pub(crate) fn modify(
+    cx: &mut Cx<'_, Unlocked>,
+    srq: &Srq,
+    change: &SrqModify,
+    user: bool,
+) -> Result<Option<Arc<Ring>>> {
+    let mut shared = None;
+    if let Some(max_wr) = change.max_wr {
+        if !user || !(1..=MAX_QP_WR).contains(&max_wr) {
+            return Err(EINVAL);
+        }
+        let ring = Ring::new(max_wr, abi::recv_wqe_size(srq.max_sge))?;
+        let granted = ring.capacity();
+        shared = Some(ring.clone());
+        let old = {
+            let mut state = cx.lock(&srq.state);
+            let old = state.queue.replace(ring).map_err(|_| EINVAL)?;
+            state.max_wr = granted;
+            old
+        };
+        drop(old);
+    }
+    if let Some(limit) = change.limit {
+        let mut state = cx.lock(&srq.state);
+        if limit > state.max_wr {
+            return Err(EINVAL);
+        }
+        state.limit = limit;
+    }
+    Ok(shared)
+}
+
+/// The attributes.
+pub(crate) fn query(cx: &mut Cx<'_, Unlocked>, srq: &Srq) -> SrqAttr {
+    let state = cx.lock(&srq.state);
+    SrqAttr {
+        max_wr: state.max_wr,
+        max_sge: srq.max_sge,
+        limit: state.limit,
+    }
+}
+
+/// Takes a receive work request of a kernel client.
+///
+/// # Errors
+///
+/// `EINVAL` for too many buffers, `ENOMEM` if the queue is full.
+pub(crate) fn post_recv(cx: &mut Cx<'_, Unlocked>, srq: &Srq, wr: &RecvWr<'_>) -> Result {
+    cx.lock(&srq.state).queue.post(wr)
+}
+
+impl Srq {
+    /// Takes the oldest work request; `false` if there is none.
+    pub(crate) fn take<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, entry: &mut RecvEntry) -> bool
+    where
+        SrqLock: After<L>,
+    {
+        let mut state = cx.lock(&self.state);
+        if !state.queue.take(entry) {
+            return false;
+        }
+        if state.limit != 0 && state.queue.len() < state.limit {
+            // The event comes once for each time that the limit is set.
+            state.limit = 0;
+            self.due.store(true, Relaxed);
+        }
+        true
+    }
+
+    /// Tells the client that the limit is reached, if it is.
+    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
+            self.upcall.event(cx, irqs, SrqEvent::LimitReached);
+        }
+    }
+}

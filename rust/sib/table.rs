@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Objects by number: queue pairs by QPN, memory regions by key, address handles by index.
+//!
+//! A number carries the slot of its object in some bits and a random tag in the others, so that a
+//! look-up is one array access and a stale or guessed number misses. Nothing here allocates: a
+//! full table hands the object back, and the caller brings larger [`Storage`] that it allocated
+//! while it held no lock.
+
+use core::marker::PhantomData;
+use kernel::{
+    alloc::{
+        Flags,
+        KVVec, //
+    },
+    prelude::*, //
+};
+
+/// How a number is put together from a slot and a tag.
+pub(crate) trait Layout {
+    /// The number of slots that a table may grow to.
+    const MAX_SLOTS: usize;
+
+    /// The bits of a number that must be equal for a look-up to hit.
+    const MATCH: u32;
+
+    /// The number of `slot` with `tag`; surplus bits of `tag` are ignored.
+    fn number(slot: u32, tag: u32) -> u32;
+
+    /// The slot of `number`.
+    fn slot(number: u32) -> u32;
+}
+
+/// Queue pair numbers: 24 bits, the slot in the low 14.
+pub(crate) enum QpnLayout {}
+
+impl QpnLayout {
+    const SLOT_BITS: u32 = 14;
+    const QPN_MASK: u32 = 0xff_ffff;
+}
+
+impl Layout for QpnLayout {
+    const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
+    const MATCH: u32 = Self::QPN_MASK;
+
+    fn number(slot: u32, tag: u32) -> u32 {
+        (slot | tag << Self::SLOT_BITS) & Self::QPN_MASK
+    }
+
+    fn slot(number: u32) -> u32 {
+        number & ((1 << Self::SLOT_BITS) - 1)
+    }
+}
+
+/// Local and remote keys: the low 8 bits belong to the consumer of a fast registration or memory
+/// window (IBA, "Memory Region Types"), the slot follows, the top byte is random.
+pub(crate) enum KeyLayout {}
+
+impl KeyLayout {
+    const CONSUMER_BITS: u32 = 8;
+    const SLOT_BITS: u32 = 16;
+    const SLOT_MASK: u32 = (1 << Self::SLOT_BITS) - 1;
+}
+
+impl Layout for KeyLayout {
+    const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
+    const MATCH: u32 = u32::MAX;
+
+    fn number(slot: u32, tag: u32) -> u32 {
+        let fixed = (slot & Self::SLOT_MASK) << Self::CONSUMER_BITS;
+        fixed | tag & !(Self::SLOT_MASK << Self::CONSUMER_BITS)
+    }
+
+    fn slot(number: u32) -> u32 {
+        number >> Self::CONSUMER_BITS & Self::SLOT_MASK
+    }
+}
+
+/// Address handle numbers: never zero, which tells librxe that the kernel keeps no handle.
+pub(crate) enum AhLayout {}
+
+impl AhLayout {
+    const SLOT_BITS: u32 = 16;
+    const VALID: u32 = 1 << 31;
+}
+
+impl Layout for AhLayout {
+    const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
+    const MATCH: u32 = u32::MAX;
+
+    fn number(slot: u32, tag: u32) -> u32 {
+        slot | tag << Self::SLOT_BITS | Self::VALID
+    }
+
+    fn slot(number: u32) -> u32 {
+        number & ((1 << Self::SLOT_BITS) - 1)
+    }
+}
+
+/// What a slot holds.
+enum Slot<T> {
+    /// Nothing; the value is the next free slot of the list, or [`END`].
+    Free(u32),
+    /// An object and its number.
+    Used(u32, T),
+}
+
+/// The end of the list of free slots.
+const END: u32 = u32::MAX;
+
+/// The slots of a table.
+pub(crate) struct Storage<T>(KVVec<Slot<T>>);
+
+impl<T> Storage<T> {
+    /// Allocates room for `slots` objects.
+    fn new(slots: usize, flags: Flags) -> Result<Self> {
+        Ok(Self(KVVec::with_capacity(slots, flags)?))
+    }
+}
+
+/// Objects by number.
+///
+/// # Invariants
+///
+/// `free` is the head of a list that runs through all free slots and ends with [`END`].
+pub(crate) struct Table<T, L> {
+    slots: Storage<T>,
+    free: u32,
+    layout: PhantomData<fn() -> L>,
+}
+
+impl<T, L: Layout> Table<T, L> {
+    /// The slots of the first storage.
+    const FIRST: usize = 64;
+
+    /// An empty table.
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: Storage(KVVec::new()),
+            free: END,
+            layout: PhantomData,
+        }
+    }
+
+    /// How many slots the table has to get before it takes another object: 0 if it has room.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the table has reached the largest size of its layout.
+    pub(crate) fn wanted(&self) -> Result<usize> {
+        let used = self.slots.0.len();
+        if self.free != END || used < self.slots.0.capacity() {
+            return Ok(0);
+        }
+        if used >= L::MAX_SLOTS {
+            return Err(ENOMEM);
+        }
+        Ok(used.saturating_mul(2).clamp(Self::FIRST, L::MAX_SLOTS))
+    }
+
+    /// Allocates storage of the size that [`Self::wanted`] told. `flags` say whether it may sleep.
+    pub(crate) fn allocate(wanted: usize, flags: Flags) -> Result<Storage<T>> {
+        Storage::new(wanted, flags)
+    }
+
+    /// Moves everything into `larger` and returns the old storage, to be dropped without a lock.
+    ///
+    /// A storage that is no larger, since someone else was faster, is given back unused.
+    pub(crate) fn grow(&mut self, mut larger: Storage<T>) -> Storage<T> {
+        if larger.0.capacity() <= self.slots.0.capacity() {
+            return larger;
+        }
+        for slot in self.slots.0.drain_all() {
+            if larger.0.push_within_capacity(slot).is_err() {
+                break;
+            }
+        }
+        core::mem::replace(&mut self.slots, larger)
+    }
+
+    /// Adds an object under a number made with `tag`, and tells the object its number.
+    ///
+    /// # Errors
+    ///
+    /// Gives the object back if the table is full.
+    pub(crate) fn insert(&mut self, tag: u32, item: T) -> Result<u32, T> {
+        let free = self.free;
+        if let Some(slot) = self.slots.0.get_mut(free as usize) {
+            if let Slot::Free(next) = *slot {
+                let number = L::number(free, tag);
+                *slot = Slot::Used(number, item);
+                self.free = next;
+                return Ok(number);
+            }
+        }
+        let index = self.slots.0.len();
+        if index >= L::MAX_SLOTS || index >= self.slots.0.capacity() {
+            return Err(item);
+        }
+        let number = L::number(index as u32, tag);
+        match self.slots.0.push_within_capacity(Slot::Used(number, item)) {
+            Ok(()) => Ok(number),
+            Err(error) => match error.0 {
+                Slot::Used(_, item) => Err(item),
+                Slot::Free(_) => Ok(number),
+            },
+        }
+    }
+
+    /// The object of `number`.
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        match self.slots.0.get(L::slot(number) as usize)? {
+            Slot::Used(own, item) if (*own ^ number) & L::MATCH == 0 => Some(item),
+            _ => None,
+        }
+    }
+
+    /// Takes the object of `number` out.
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
+        self.get(number)?;
+        let index = L::slot(number);
+        let slot = self.slots.0.get_mut(index as usize)?;
+        let old = core::mem::replace(slot, Slot::Free(self.free));
+        self.free = index;
+        match old {
+            Slot::Used(_, item) => Some(item),
+            Slot::Free(_) => None,
+        }
+    }
+
+    /// The first object whose slot is `index` or a later one, and its slot: for walks that do not
+    /// keep the table locked.
+    pub(crate) fn next(&self, index: usize) -> Option<(usize, &T)> {
+        let slots = self.slots.0.iter().enumerate().skip(index);
+        slots.into_iter().find_map(|(at, slot)| match slot {
+            Slot::Used(_, item) => Some((at, item)),
+            Slot::Free(_) => None,
+        })
+    }
+}
