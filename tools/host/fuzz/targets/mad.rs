@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any 256 bytes as a management datagram.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::mad::perf::{
+    self,
+    PerfMad, //
+};
+use wire::mad::smp::{
+    self,
+    Smp, //
+};
+use wire::mad::{
+    ClassPortInfo,
+    Notice,
+    MAD_LEN, //
+};
+
+fn smp_attribute<T: smp::Attribute + PartialEq + core::fmt::Debug>(smp: &Smp) {
+    let value: T = smp.attribute();
+    let mut copy = smp.clone();
+    copy.set_attribute(&value);
+    assert_eq!(copy.attribute::<T>(), value);
+}
+
+fn perf_attribute<T: perf::Attribute + PartialEq + core::fmt::Debug>(mad: &PerfMad) {
+    let value: T = mad.attribute();
+    let mut copy = mad.clone();
+    copy.set_attribute(&value);
+    assert_eq!(copy.attribute::<T>(), value);
+}
+
+fuzz_target!(|bytes: [u8; MAD_LEN]| {
+    let smp = Smp::from_bytes(&bytes);
+    let _ = smp.initial_path(smp.hop_ptr());
+    let _ = smp.return_path(smp.hop_ptr().wrapping_add(1));
+    smp_attribute::<smp::NodeInfo>(smp);
+    smp_attribute::<smp::SwitchInfo>(smp);
+    smp_attribute::<smp::PortInfo>(smp);
+    smp_attribute::<smp::GuidInfo>(smp);
+    smp_attribute::<smp::PKeyTable>(smp);
+    smp_attribute::<smp::SlToVl>(smp);
+    smp_attribute::<smp::VlArb>(smp);
+    smp_attribute::<smp::MulticastForwardingTable>(smp);
+    smp_attribute::<smp::SmInfo>(smp);
+    smp_attribute::<Notice>(smp);
+
+    let mad = PerfMad::from_bytes(&bytes);
+    perf_attribute::<ClassPortInfo>(mad);
+    perf_attribute::<perf::PortCounters>(mad);
+    perf_attribute::<perf::PortCountersExtended>(mad);
+});

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls of what the pure crates declare generic or inline, which has no machine code of its own.
+//!
+//! Nobody runs this: `tools/host/no-panic` compiles it as the kernel would and looks for panics.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "the names are those of what is called")]
+
+pub mod transport;
+
+use wire::header::Header;
+use wire::icrc::{
+    Crc32,
+    Icrc, //
+};
+use wire::mad::perf::{
+    self,
+    PerfMad, //
+};
+use wire::mad::smp::{
+    self,
+    trap::TrapDetails,
+    Smp, //
+};
+use wire::mad::{
+    MadHeader,
+    DETAILS_LEN,
+    MAD_LEN, //
+};
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::outer::Outer;
+use wire::packet::{
+    self,
+    Packet, //
+};
+use wire::{
+    Gid,
+    Mtu,
+    PortNum,
+    Psn,
+    WireError, //
+};
+
+/// A CRC whose code the optimiser cannot see through.
+pub enum Opaque {}
+
+impl Crc32 for Opaque {
+    #[inline(never)]
+    fn update(crc: u32, data: &[u8]) -> u32 {
+        wire::icrc::SoftCrc32::update(crc, data)
+    }
+}
+
+pub fn parse_packet(buf: &[u8]) -> Result<Packet<'_>, WireError> {
+    Packet::parse_checked::<Opaque>(buf)
+}
+
+pub fn build_packet(
+    header: &mut Header,
+    payload: &[u8],
+    buf: &mut [u8],
+) -> Result<usize, WireError> {
+    packet::build::<Opaque>(header, payload, buf)
+}
+
+pub fn finish_packet(header: &Header, buf: &mut [u8]) -> Result<usize, WireError> {
+    packet::finish::<Opaque>(header, buf)
+}
+
+pub fn pieces(head: &[u8], tail: &[u8]) -> Option<[u8; 4]> {
+    let mut icrc = Icrc::<Opaque>::start(head).ok()?;
+    icrc.update(tail);
+    Some(icrc.finish())
+}
+
+pub fn outer(buf: &[u8]) -> Result<(Outer, &[u8]), WireError> {
+    Outer::parse(buf)
+}
+
+pub fn emit_outer(outer: &Outer, buf: &mut [u8]) -> Result<usize, WireError> {
+    outer.emit(buf)
+}
+
+pub fn emit_header(header: &Header, buf: &mut [u8]) -> Result<usize, WireError> {
+    header.emit(buf)
+}
+
+pub fn mad_header(buf: &mut [u8]) -> Result<usize, WireError> {
+    MadHeader::parse(buf)?.emit(buf)
+}
+
+pub fn opcode(service: Service, operation: Operation, byte: u8) -> Option<(Opcode, Opcode)> {
+    Some((Opcode::new(service, operation)?, Opcode::from_byte(byte)?))
+}
+
+pub fn psn(a: Psn, b: Psn, count: u32) -> (Psn, Psn, u32, i32, bool) {
+    (
+        a.add(count),
+        a.back(count),
+        a.sub(b),
+        a.diff(b),
+        a.is_after(b),
+    )
+}
+
+pub fn numbers(mtu: Mtu, bytes: u32, code: u8, gid: Gid) -> (u32, u64, u64, u8, Option<u16>, bool) {
+    (
+        mtu.packets(bytes),
+        wire::timer::rnr_delay_ns(code),
+        wire::timer::exponential_ns(code),
+        wire::aeth::credit_code(bytes),
+        wire::aeth::credits(code),
+        gid.is_multicast(),
+    )
+}
+
+pub fn smp_path(bytes: &mut [u8; MAD_LEN], hop: u8, port: PortNum) -> Option<PortNum> {
+    let smp = Smp::from_bytes_mut(bytes);
+    smp.set_return_path(hop, port)?;
+    smp.set_initial_path(hop, port)?;
+    smp.set_hop_ptr(smp.hop_cnt());
+    smp.set_returning(!smp.is_returning());
+    smp.set_status(smp.status());
+    smp.return_path(hop).and(smp.initial_path(hop))
+}
+
+fn smp_attribute<T: smp::Attribute>(smp: &mut Smp) {
+    let value: T = smp.attribute();
+    smp.set_attribute(&value);
+}
+
+pub fn smp_attributes(smp: &mut Smp) {
+    smp_attribute::<smp::NodeInfo>(smp);
+    smp_attribute::<smp::NodeDescription>(smp);
+    smp_attribute::<smp::SwitchInfo>(smp);
+    smp_attribute::<smp::PortInfo>(smp);
+    smp_attribute::<smp::GuidInfo>(smp);
+    smp_attribute::<smp::PKeyTable>(smp);
+    smp_attribute::<smp::SlToVl>(smp);
+    smp_attribute::<smp::VlArb>(smp);
+    smp_attribute::<smp::LinearForwardingTable>(smp);
+    smp_attribute::<smp::MulticastForwardingTable>(smp);
+    smp_attribute::<smp::SmInfo>(smp);
+    smp_attribute::<smp::LedInfo>(smp);
+    smp_attribute::<wire::mad::Notice>(smp);
+}
+
+fn perf_attribute<T: perf::Attribute>(mad: &mut PerfMad) {
+    let value: T = mad.attribute();
+    mad.set_attribute(&value);
+}
+
+pub fn perf_attributes(mad: &mut PerfMad) {
+    perf_attribute::<wire::mad::ClassPortInfo>(mad);
+    perf_attribute::<perf::PortCounters>(mad);
+    perf_attribute::<perf::PortCountersExtended>(mad);
+}
+
+fn trap<T: TrapDetails>(details: &mut [u8; DETAILS_LEN]) {
+    *details = T::parse(details).emit();
+}
+
+pub fn traps(details: &mut [u8; DETAILS_LEN], path: &[u8]) {
+    trap::<smp::trap::LinkStateChange>(details);
+    trap::<smp::trap::LinkErrors>(details);
+    trap::<smp::trap::CapabilityChange>(details);
+    trap::<smp::trap::SystemImageGuidChange>(details);
+    trap::<smp::trap::BadPKey>(details);
+    trap::<smp::trap::BadQKey>(details);
+    trap::<smp::trap::BadPKeySwitch>(details);
+    *details = smp::trap::BadMKey::parse(details).emit_with_path(path);
+}

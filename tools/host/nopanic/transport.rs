@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport machines of `proto`, which are generic over storage and surroundings.
+
+use proto::time::Instant;
+use proto::transport::{
+    Access,
+    AtomicOp,
+    AttrMask,
+    Env,
+    ModifyError,
+    Payload,
+    PostError,
+    Qp,
+    QpConfig,
+    QpEvent,
+    QpState,
+    QpType,
+    RecvSlot,
+    RecvWqe,
+    RemoteFault,
+    Resource,
+    RxDrop,
+    SendEntry,
+    SendSlot,
+    SendWqe,
+    TxLimits,
+    TxSegment,
+    Wc,
+    WcStatus, //
+};
+use wire::grh::Grh;
+use wire::header::Header;
+use wire::Key;
+
+/// Surroundings that the optimiser cannot see through.
+pub struct Opaque {
+    pub recv: fn() -> Option<RecvWqe>,
+    pub place: fn(u32, u32) -> Result<(), WcStatus>,
+    pub remote: fn(u64, u32) -> Result<(), RemoteFault>,
+    pub value: fn(u64, AtomicOp) -> Result<u64, RemoteFault>,
+    pub wc: fn(Wc),
+    pub event: fn(QpEvent),
+}
+
+impl Env for Opaque {
+    fn take_recv(&mut self) -> Option<RecvWqe> {
+        (self.recv)()
+    }
+    fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        (self.place)(offset, len)
+    }
+    fn place_grh(&mut self, _: RecvSlot, _: Option<&Grh>) -> Result<(), WcStatus> {
+        (self.place)(0, 40)
+    }
+    fn check_remote(&mut self, _: Key, va: u64, len: u32, _: Access) -> Result<(), RemoteFault> {
+        (self.remote)(va, len)
+    }
+    fn place_remote(&mut self, _: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+        (self.remote)(va, len)
+    }
+    fn atomic(&mut self, _: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+        (self.value)(va, op)
+    }
+    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault> {
+        (self.remote)(0, rkey.get())
+    }
+    fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        (self.place)(offset, len)
+    }
+    fn place_local_u64(&mut self, slot: SendSlot, _: u64) -> Result<(), WcStatus> {
+        (self.place)(slot.get(), 8)
+    }
+    fn complete_send(&mut self, wc: Wc) {
+        (self.wc)(wc);
+    }
+    fn complete_recv(&mut self, _: RecvSlot, wc: Wc) {
+        (self.wc)(wc);
+    }
+    fn event(&mut self, event: QpEvent) {
+        (self.event)(event);
+    }
+}
+
+pub type AnyQp<'a> = Qp<&'a mut [SendEntry], &'a mut [Resource]>;
+
+pub fn new<'a>(
+    qp_type: QpType,
+    sends: &'a mut [SendEntry],
+    resources: &'a mut [Resource],
+) -> AnyQp<'a> {
+    Qp::new(qp_type, sends, resources)
+}
+
+pub fn modify(
+    qp: &mut AnyQp<'_>,
+    to: QpState,
+    mask: AttrMask,
+    config: &QpConfig,
+    env: &mut Opaque,
+) -> Result<(), ModifyError> {
+    qp.modify(to, mask, config, env)
+}
+
+pub fn post(qp: &mut AnyQp<'_>, wqe: SendWqe) -> Result<SendSlot, PostError> {
+    qp.post_send(wqe)
+}
+
+pub fn transmit(
+    qp: &mut AnyQp<'_>,
+    now: Instant,
+    limits: &TxLimits,
+    env: &mut Opaque,
+) -> Option<TxSegment> {
+    let segment = qp.poll_transmit(now, limits);
+    qp.transmitted(env);
+    segment
+}
+
+pub fn gather_failed(qp: &mut AnyQp<'_>, payload: &Payload, env: &mut Opaque) {
+    qp.gather_failed(payload, WcStatus::LocProtErr, env);
+}
+
+pub fn receive(
+    qp: &mut AnyQp<'_>,
+    now: Instant,
+    header: &Header,
+    span: u32,
+    len: u32,
+    env: &mut Opaque,
+) -> Result<(), RxDrop> {
+    qp.on_packet(now, header, span, len, env)
+}
+
+pub fn timeout(qp: &mut AnyQp<'_>, now: Instant, env: &mut Opaque) -> Option<Instant> {
+    qp.on_timeout(now, env);
+    qp.next_deadline()
+}
+
+pub fn end(qp: &mut AnyQp<'_>, env: &mut Opaque) {
+    qp.flush_recv(env);
+    qp.to_error(env);
+}
