@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whole fabrics in virtual time: switches, adapters, a subnet manager that sweeps them hop by hop.
+
+#[path = "fabric/sm.rs"]
+mod sm;
+#[path = "fabric/world.rs"]
+mod world;
+
+use proptest::prelude::*;
+use proto::fabric::link::{
+    LinkState,
+    PhysState, //
+};
+use proto::fabric::port::PortEvent;
+use proto::fabric::switch::Lrh;
+use proto::time::Duration;
+use sm::{
+    be16,
+    Manager, //
+};
+use wire::{
+    Lid,
+    PortNum, //
+};
+use world::{
+    hca,
+    switch,
+    Node,
+    Place,
+    World, //
+};
+
+/// GUID of adapter `index`; its ports count on from there.
+const fn adapter_guid(index: usize) -> u64 {
+    0x0200_0000_0000_1000 + ((index as u64) << 8)
+}
+
+/// A fabric: the number of switches, their ties, the switch of each adapter.
+type Shape<'a> = (usize, &'a [(usize, usize)], &'a [usize]);
+
+/// Switches tied as `ties` say, and adapters of two ports, of which both hang on the switch given for them. Ports of
+/// switches are taken in ascending order.
+fn fabric(switches: usize, ties: &[(usize, usize)], adapters: &[usize]) -> (World, Manager) {
+    let mut world = World::new();
+    for index in 0..switches {
+        let guid = 0x0200_0000_0000_0100 + index as u64;
+        world.add(Node::Switch(Box::new(switch(guid, 20))));
+    }
+    let mut used = vec![0u8; switches];
+    let mut next = |node: usize| {
+        used[node] += 1;
+        (node, used[node])
+    };
+    for (a, b) in ties {
+        let (a, b) = (next(*a), next(*b));
+        world.plug(a, b);
+    }
+    let mut first = None;
+    for (index, on) in adapters.iter().enumerate() {
+        let node = world.add(Node::Hca(Box::new(hca(adapter_guid(index), 2))));
+        first.get_or_insert(node);
+        for port in [1, 2] {
+            let there = next(*on);
+            world.plug((node, port), there);
+        }
+    }
+    let manager = Manager::new((first.expect("there is an adapter"), 1));
+    (world, manager)
+}
+
+/// Checks that every port of every adapter reaches every other, by every LID and by multicast.
+fn all_reach_all(world: &mut World, manager: &Manager, switches: usize) {
+    let place = |guid: u64, port: u8| -> Place {
+        let index = (guid - adapter_guid(0)) >> 8;
+        (switches + index as usize, port)
+    };
+    let lids = manager.adapter_lids();
+    for (from_guid, from_port, from_lid) in &lids {
+        for (to_guid, to_port, to_lid) in &lids {
+            if from_lid == to_lid {
+                continue;
+            }
+            for path in 0..1 << manager.lmc {
+                let from = place(*from_guid, *from_port);
+                let arrived = world.trace(from, to_lid + path, 0xffff);
+                assert_eq!(arrived, [place(*to_guid, *to_port)]);
+            }
+        }
+    }
+    for (guid, port, _) in &lids {
+        let from = place(*guid, *port);
+        let mut arrived = world.trace(from, 0xc000, 0xffff);
+        arrived.sort_unstable();
+        let mut others: Vec<_> = lids
+            .iter()
+            .map(|(guid, port, _)| place(*guid, *port))
+            .collect();
+        others.retain(|other| *other != from);
+        others.sort_unstable();
+        assert_eq!(arrived, others);
+    }
+}
+
+#[test]
+fn topologies_come_up() {
+    let shapes: [Shape<'_>; 6] = [
+        (1, &[], &[0]),
+        (1, &[], &[0, 0, 0, 0]),
+        (2, &[(0, 1)], &[0, 1]),
+        (3, &[(0, 1), (1, 2), (2, 0)], &[0, 1, 2, 2]),
+        (5, &[(0, 1), (1, 2), (2, 3), (3, 4)], &[0, 4, 2]),
+        (
+            5,
+            &[(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 2)],
+            &[1, 2, 3, 4],
+        ),
+    ];
+    for (switches, ties, adapters) in shapes {
+        for lmc in [0, 2] {
+            let (mut world, mut manager) = fabric(switches, ties, adapters);
+            manager.lmc = lmc;
+            manager.sweep(&mut world);
+            assert_eq!(manager.nodes.len(), switches + adapters.len());
+            all_reach_all(&mut world, &manager, switches);
+        }
+    }
+}
+
+#[test]
+fn nothing_but_management_passes_before_the_sweep() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.discover(&mut world);
+    manager.assign(&mut world);
+    manager.route(&mut world);
+    let lids = manager.adapter_lids();
+    assert_eq!(world.trace((1, 1), lids[3].2, 0xffff), []);
+    manager.raise(&mut world, 3);
+    assert_eq!(world.trace((1, 1), lids[3].2, 0xffff), []);
+    manager.raise(&mut world, 4);
+    assert_eq!(world.trace((1, 1), lids[3].2, 0xffff), [(2, 2)]);
+}
+
+#[test]
+fn events_come_in_order() {
+    let (mut world, mut manager) = fabric(1, &[], &[0]);
+    manager.sweep(&mut world);
+    let told: Vec<_> = world
+        .events
+        .iter()
+        .filter(|(at, _)| *at == (1, 1))
+        .flat_map(|(_, events)| events.iter())
+        .collect();
+    let want = [
+        PortEvent::LidChange,
+        PortEvent::SmChange,
+        PortEvent::ClientReregister,
+        PortEvent::PortActive,
+    ];
+    assert_eq!(told, want);
+    world.events.clear();
+    manager.sweep(&mut world);
+    let again: Vec<_> = world
+        .events
+        .iter()
+        .flat_map(|(_, events)| events.iter())
+        .collect();
+    assert_eq!(again, [PortEvent::ClientReregister; 2]);
+}
+
+#[test]
+fn a_dead_cable_makes_a_trap() {
+    let (mut world, mut manager) = fabric(2, &[(0, 1), (0, 1)], &[0, 1]);
+    manager.sweep(&mut world);
+    world.inbox.clear();
+    world.events.clear();
+    // The second switch knows no other way to the manager: its trap waits until the sweep.
+    world.unplug((0, 1));
+    world.pass(Duration::from_millis(1));
+    seen(&mut world, &mut manager, 1);
+    manager.sweep(&mut world);
+    all_reach_all(&mut world, &manager, 2);
+    world.pass(Duration::from_millis(2000));
+    seen(&mut world, &mut manager, 1);
+    world.pass(Duration::from_millis(60_000));
+    assert!(world.inbox.is_empty());
+    world.plug((0, 1), (1, 1));
+    world.pass(Duration::from_millis(1));
+    seen(&mut world, &mut manager, 2);
+    manager.sweep(&mut world);
+    all_reach_all(&mut world, &manager, 2);
+}
+
+/// Checks that `count` traps 128 have arrived, and represses them.
+fn seen(world: &mut World, manager: &mut Manager, count: usize) {
+    let traps: Vec<_> = world.inbox.drain(..).collect();
+    assert_eq!(traps.len(), count);
+    for (at, lrh, mad) in &traps {
+        assert_eq!(*at, manager.at);
+        assert_eq!((mad[3], be16(mad, 16), be16(mad, 68)), (5, 2, 128));
+        assert_eq!(be16(mad, 70), lrh.slid.get());
+        manager.repress(world, *lrh, mad);
+    }
+}
+
+#[test]
+fn traps_repeat_until_they_are_given_up() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    world.inbox.clear();
+    world.unplug((2, 2));
+    for _ in 0..100 {
+        world.pass(Duration::from_millis(1000));
+    }
+    assert_eq!(world.inbox.len(), 10);
+}
+
+/// Reads and writes the state of a port as `ibportstate` does.
+fn port_state(
+    manager: &mut Manager,
+    world: &mut World,
+    path: &[u8],
+    port: u8,
+    state: u8,
+    phys: u8,
+) {
+    let (_, mut info) = manager
+        .ask(world, path, sm::GET, sm::PORT_INFO, port.into(), &[0; 64])
+        .expect("an answer");
+    info[32] = info[32] & 0xf0 | state;
+    info[33] = phys << 4;
+    let (status, _) = manager
+        .ask(world, path, sm::SET, sm::PORT_INFO, port.into(), &info)
+        .expect("the answer leaves before the link goes down");
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_new_manager_is_announced_to_the_old_one() {
+    const IS_SM: u32 = 1 << 1;
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    for (node, traps) in [(1, 0), (2, 1)] {
+        let now = world.now;
+        let Node::Hca(hca) = &mut world.nodes[node] else {
+            panic!("node {node} is an adapter");
+        };
+        hca.change_cap_mask(PortNum::new(1), IS_SM, 0, now);
+        world.pass(Duration::from_millis(1));
+        assert_eq!(world.inbox.len(), traps);
+    }
+    let (_, _, mad) = &world.inbox[0];
+    assert_eq!((mad[3], be16(mad, 68)), (5, 144));
+    // The mask in the details has the new bit.
+    assert_eq!(mad[83] & IS_SM as u8, IS_SM as u8);
+}
+
+#[test]
+fn disable_enable_reset() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    let state = |world: &World, place: Place| {
+        let port = PortNum::new(place.1);
+        let attrs = match &world.nodes[place.0] {
+            Node::Switch(switch) => switch.port(port).expect("it is there").attrs(),
+            Node::Hca(hca) => hca.port(port).expect("it is there").attrs(),
+        };
+        (attrs.state(), attrs.phys())
+    };
+    // Port 4 of the switch leads to port 2 of the second adapter.
+    port_state(&mut manager, &mut world, &[1], 4, 1, 3);
+    assert_eq!(
+        state(&world, (0, 4)),
+        (LinkState::Down, PhysState::Disabled)
+    );
+    assert_eq!(state(&world, (2, 2)), (LinkState::Down, PhysState::Polling));
+    port_state(&mut manager, &mut world, &[1], 4, 0, 2);
+    assert_eq!(state(&world, (0, 4)), (LinkState::Init, PhysState::LinkUp));
+    assert_eq!(state(&world, (2, 2)), (LinkState::Init, PhysState::LinkUp));
+    manager.sweep(&mut world);
+    all_reach_all(&mut world, &manager, 1);
+    // The manager's own link, from the far side: the answer comes, then it trains anew.
+    port_state(&mut manager, &mut world, &[1], 1, 1, 0);
+    assert_eq!(state(&world, (1, 1)), (LinkState::Init, PhysState::LinkUp));
+    // The same from the near side.
+    manager.sweep(&mut world);
+    port_state(&mut manager, &mut world, &[], 1, 1, 0);
+    assert_eq!(state(&world, (0, 1)), (LinkState::Init, PhysState::LinkUp));
+    manager.sweep(&mut world);
+    all_reach_all(&mut world, &manager, 1);
+}
+
+#[test]
+fn management_by_lid() {
+    let (mut world, mut manager) = fabric(3, &[(0, 1), (1, 2)], &[0, 2]);
+    manager.sweep(&mut world);
+    let own = manager.nodes[0].lids[&1];
+    for found in manager.nodes.clone() {
+        for lid in found.lids.values() {
+            let lids = (own, *lid);
+            let answer = manager.ask_lid(&mut world, lids, sm::GET, sm::NODE_INFO, 0, &[0; 64]);
+            let (status, data) = answer.expect("an answer");
+            assert_eq!(status, 0);
+            assert_eq!(sm::be64(&data, 12), found.guid);
+        }
+    }
+}
+
+#[test]
+fn routes_with_a_part_by_lid() {
+    // The way to the second switch by LID, from there on by ports: `smpquery -c`.
+    let (mut world, mut manager) = fabric(3, &[(0, 1), (1, 2)], &[0, 2]);
+    manager.sweep(&mut world);
+    let own = manager.nodes[0].lids[&1];
+    let middle = manager
+        .nodes
+        .iter()
+        .find(|found| found.guid == 0x0200_0000_0000_0101)
+        .expect("it was found")
+        .lids[&0];
+    let mut mad = [0; 256];
+    mad[..4].copy_from_slice(&[1, 0x81, 1, 1]);
+    mad[7] = 1;
+    mad[15] = 77;
+    mad[16..18].copy_from_slice(&sm::NODE_INFO.to_be_bytes());
+    mad[32..34].copy_from_slice(&own.to_be_bytes());
+    mad[34..36].fill(0xff);
+    mad[129] = 2;
+    let lrh = Lrh {
+        slid: Lid::new(own),
+        dlid: Lid::new(middle),
+    };
+    world.send(manager.at, lrh, mad);
+    let answers: Vec<_> = world.inbox.drain(..).collect();
+    assert_eq!(answers.len(), 1);
+    let (at, lrh, mad) = &answers[0];
+    assert_eq!(
+        (*at, lrh.dlid.get(), mad[3], mad[6]),
+        (manager.at, own, 0x81, 0)
+    );
+    assert_eq!(sm::be64(&mad[64..], 12), 0x0200_0000_0000_0102);
+}
+
+#[test]
+fn refusals_have_the_right_status() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    // (path, method, attribute, modifier, status)
+    let cases: [(&[u8], u8, u16, u32, u16); 22] = [
+        (&[1], sm::GET, 0xff90, 1, 0x0c),
+        (&[1], sm::GET, 0x001a, 0, 0x0c),
+        (&[1], sm::GET, 0x0030, 0, 0x0c),
+        (&[1], sm::GET, 0x0002, 0, 0x0c),
+        (&[1], sm::GET, sm::SM_INFO, 0, 0x0c),
+        (&[1], sm::SET, sm::NODE_INFO, 0, 0x0c),
+        (&[1], sm::SET, sm::NODE_DESCRIPTION, 0, 0x0c),
+        (&[1], 4, sm::NODE_INFO, 0, 0x08),
+        (&[1], sm::GET, sm::PORT_INFO, 21, 0x1c),
+        (&[1], sm::GET, sm::PORT_INFO, 0x100, 0x1c),
+        (&[1], sm::GET, sm::LFT, 16, 0x1c),
+        (&[1], sm::GET, sm::LFT, u32::MAX, 0x1c),
+        (&[1], sm::GET, sm::MFT, 8, 0x1c),
+        (&[1], sm::GET, sm::MFT, 2 << 28, 0x1c),
+        (&[1], sm::GET, sm::PKEY_TABLE, 1, 0x1c),
+        (&[1], sm::GET, sm::PKEY_TABLE, 21 << 16, 0x1c),
+        (&[1], sm::GET, sm::VL_ARB, 2 << 16 | 1, 0x1c),
+        (&[1, 3], sm::GET, sm::SWITCH_INFO, 0, 0x0c),
+        (&[1, 3], sm::GET, 0xff90, 1, 0x0c),
+        (&[1, 3], sm::GET, sm::PORT_INFO, 3, 0x1c),
+        (&[1, 3], sm::GET, sm::PKEY_TABLE, 1, 0x1c),
+        (&[1, 3], sm::GET, sm::GUID_INFO, 1, 0x1c),
+    ];
+    for (path, method, attribute, modifier, want) in cases {
+        let answer = manager.ask(&mut world, path, method, attribute, modifier, &[0; 64]);
+        let status = answer.map(|(status, _)| status);
+        assert_eq!(
+            status,
+            Some(want),
+            "{attribute:#x} {modifier:#x} at {path:?}"
+        );
+    }
+}
+
+#[test]
+fn mkeys_guard_and_report() {
+    // (level, whether reading is free, whether the key is seen)
+    for (protect, reads, sees) in [(0, true, true), (1, true, false), (2, false, false)] {
+        let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+        manager.mkey = 0x1234;
+        manager.protect = protect;
+        // The first sweep sets the keys; the second needs them.
+        manager.sweep(&mut world);
+        manager.sweep(&mut world);
+        world.inbox.clear();
+        manager.mkey = 0x4321;
+        for path in [&[1][..], &[1, 3][..]] {
+            let port = path.len() as u32 - 1;
+            let get = manager.ask(&mut world, path, sm::GET, sm::PORT_INFO, port, &[0; 64]);
+            let seen = get.map(|(_, info)| sm::be64(&info, 0));
+            let expected = reads.then_some(if sees { 0x1234 } else { 0 });
+            assert_eq!(seen, expected);
+            world.pass(Duration::from_millis(300));
+            world.inbox.clear();
+            let set = manager.ask(&mut world, path, sm::SET, sm::PORT_INFO, port, &[0; 64]);
+            assert_eq!(set, None);
+            world.pass(Duration::from_millis(300));
+            let trap = world.inbox.pop().expect("a trap");
+            assert_eq!((trap.2[3], be16(&trap.2, 68)), (5, 256));
+            // Details: the attempted method, attribute and key.
+            assert_eq!((trap.2[80], be16(&trap.2, 82)), (sm::SET, sm::PORT_INFO));
+            assert_eq!(sm::be64(&trap.2, 88), 0x4321);
+            world.inbox.clear();
+        }
+    }
+}
+
+#[test]
+fn switches_enforce_partitions() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    let lids = manager.adapter_lids();
+    let (near, far) = ((1, 1), lids[2].2);
+    // Port 3 leads to the far port; port 1 to the near one, a limited member.
+    for (port, keys) in [
+        (1u32, [0xff, 0xff, 0x00, 0x05]),
+        (3, [0xff, 0xff, 0x80, 0x05]),
+    ] {
+        let mut table = [0; 64];
+        table[..4].copy_from_slice(&keys);
+        let answer = manager.ask(
+            &mut world,
+            &[1],
+            sm::SET,
+            sm::PKEY_TABLE,
+            port << 16,
+            &table,
+        );
+        assert_eq!(answer, Some((0, table)));
+        let get = manager.ask(&mut world, &[1], sm::GET, sm::PORT_INFO, port, &[0; 64]);
+        let (_, mut info) = get.expect("an answer");
+        info[32] &= 0xf0;
+        info[33] = 0;
+        info[43] |= 0x0c;
+        let set = manager.ask(&mut world, &[1], sm::SET, sm::PORT_INFO, port, &info);
+        assert_eq!(
+            set.map(|(status, info)| (status, info[43] & 0x0c)),
+            Some((0, 0x0c))
+        );
+    }
+    assert_eq!(world.trace(near, far, 0xffff), [(2, 1)]);
+    assert_eq!(world.trace(near, far, 0x0005), [(2, 1)]);
+    assert_eq!(world.trace(near, far, 0x8005), []);
+    assert_eq!(world.trace(near, far, 0x8006), []);
+    assert_eq!(world.trace((2, 1), lids[0].2, 0x8005), [(1, 1)]);
+    assert_eq!(world.trace((2, 2), lids[0].2, 0x0005), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever comes in, nothing panics, and without the M_Key nothing that management can read changes.
+    #[test]
+    fn bytes_change_nothing_without_the_key(
+        mads in prop::collection::vec(
+            (any::<[u8; 32]>(), any::<[u8; 32]>(), 0u8..6, any::<u8>(), any::<bool>(), any::<[u16; 2]>()),
+            1..60,
+        ),
+    ) {
+        let (mut world, mut manager) = fabric(2, &[(0, 1)], &[0, 1]);
+        manager.mkey = 0xfeed;
+        manager.sweep(&mut world);
+        let before = snapshot(&mut manager, &mut world);
+        for (head, data, kind, node, directed, lids) in mads {
+            let mut mad = [0; 256];
+            for (at, byte) in mad.iter_mut().enumerate() {
+                *byte = data[at % 32].wrapping_mul(at as u8 | 1);
+            }
+            mad[..32].copy_from_slice(&head);
+            // Most random headers are of no known class; these mostly are.
+            mad[1] = if directed { 0x81 } else { 0x01 };
+            match kind {
+                0 => {}
+                1 => mad[1] = 0x04,
+                _ => {
+                    mad[0] = 1;
+                    mad[2] = 1;
+                    mad[3] = [1, 2, 2, 7, 5, 0x81][usize::from(head[3] % 6)];
+                    mad[4] &= 0x80;
+                    mad[6] %= 5;
+                    mad[7] %= 5;
+                    mad[16] = 0;
+                    mad[17] = 0x10 + head[17] % 0x12;
+                    mad[20..23].fill(0);
+                    mad[23] %= 8;
+                    if kind == 5 {
+                        mad[32..36].fill(0xff);
+                    }
+                }
+            }
+            if mad[24..32] == 0xfeedu64.to_be_bytes() {
+                continue;
+            }
+            let node = usize::from(node) % world.nodes.len();
+            let lrh = Lrh { slid: Lid::new(lids[0] % 12), dlid: Lid::new(match kind {
+                2 => lids[1] % 12,
+                _ => 0xffff,
+            }) };
+            world.arrive_here((node, 1 + head[23] % 3), lrh, mad);
+            world.pass(Duration::from_millis(5));
+        }
+        world.inbox.clear();
+        let after = snapshot(&mut manager, &mut world);
+        prop_assert_eq!(before, after);
+    }
+}
+
+/// All that can be read of the fabric, but for counters of violations.
+fn snapshot(manager: &mut Manager, world: &mut World) -> Vec<(u16, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut read = |path: &[u8], attribute: u16, modifier: u32| {
+        let answer = manager.ask(world, path, sm::GET, attribute, modifier, &[0; 64]);
+        let (status, data) = answer.expect("an answer");
+        let mut data = data.to_vec();
+        if attribute == sm::PORT_INFO {
+            data[44..50].fill(0);
+        }
+        all.push((status, data));
+    };
+    let ways: [(&[u8], u32, bool); 4] = [
+        (&[], 2, false),
+        (&[1], 6, true),
+        (&[1, 1], 6, true),
+        (&[1, 1, 2], 2, false),
+    ];
+    for (path, ports, is_switch) in ways {
+        read(path, sm::NODE_INFO, 0);
+        read(path, sm::NODE_DESCRIPTION, 0);
+        read(path, sm::GUID_INFO, 0);
+        for port in 0..=ports {
+            read(path, sm::PORT_INFO, port);
+            read(path, sm::PKEY_TABLE, port << 16);
+            read(path, sm::VL_ARB, 1 << 16 | port);
+            read(path, sm::SL_TO_VL, port << 8 | 1);
+        }
+        if is_switch {
+            read(path, sm::SWITCH_INFO, 0);
+            for block in 0..16 {
+                read(path, sm::LFT, block);
+            }
+            for block in 0..8 {
+                read(path, sm::MFT, block);
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How work requests end when they do not end well: which status each side sees, and that each work request
+//! ends exactly once, in order.
+
+use crate::host::MEMORY_KEY;
+use crate::world::{
+    config,
+    wqe,
+    Faults,
+    World, //
+};
+use proptest::prelude::*;
+use proto::transport::{
+    AttrMask,
+    ModifyError,
+    PostError,
+    QpConfig,
+    QpEvent,
+    QpState,
+    QpType,
+    SendOp,
+    SendWqe,
+    Wc,
+    WcStatus, //
+};
+use wire::opcode::Operation;
+use wire::Key;
+
+fn quiet() -> World {
+    World::new(QpType::Rc, 1 << 16, Faults::default(), 1)
+}
+
+fn statuses(completions: &[Wc]) -> Vec<(u64, WcStatus)> {
+    completions.iter().map(|wc| (wc.wr_id, wc.status)).collect()
+}
+
+fn recv_statuses(world: &World, node: usize) -> Vec<WcStatus> {
+    let received = world.nodes[node].host.received.iter();
+    received.map(|(_, wc)| wc.status).collect()
+}
+
+fn write(wr_id: u64) -> (SendWqe, Vec<u8>) {
+    (wqe(wr_id, SendOp::Write, 600, 1000), vec![wr_id as u8; 600])
+}
+
+#[test]
+fn silence_ends_with_retry_exceeded() {
+    let mut world = quiet();
+    world.kill(1);
+    for wr_id in 0..5 {
+        let (mut wqe, buffer) = write(wr_id);
+        wqe.flags.signaled = wr_id == 0;
+        world.nodes[0].post(wqe, buffer);
+    }
+    world.nodes[0].host.post_recv(10);
+    world.run();
+    let node = &world.nodes[0];
+    let mut expected = vec![(0, WcStatus::RetryExcErr)];
+    expected.extend((1..5).map(|wr_id| (wr_id, WcStatus::WrFlushErr)));
+    assert_eq!(statuses(&node.host.sent), expected);
+    assert_eq!(recv_statuses(&world, 0), [WcStatus::WrFlushErr]);
+    assert_eq!(node.qp.state(), QpState::Err);
+    assert_eq!(node.qp.next_deadline(), None);
+    // Eight times the timeout of 4.096 us * 2^8: the first and seven more.
+    assert_eq!(world.now, 8 * (4096 << 8));
+}
+
+#[test]
+fn more_than_a_window_of_silence_ends_as_well() {
+    let mut world = quiet();
+    world.kill(1);
+    world.nodes[0].post(wqe(0, SendOp::Write, 40_000, 0), vec![0; 40_000]);
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert_eq!(statuses(sent), [(0, WcStatus::RetryExcErr)]);
+}
+
+#[test]
+fn no_receive_ends_with_rnr_exceeded() {
+    let mut world = quiet();
+    let config = QpConfig {
+        rnr_retry: 2,
+        ..config(0)
+    };
+    world.nodes[0].go(QpState::Reset);
+    world.nodes[0].connect(&config);
+    world.nodes[1].qp.config_mut().min_rnr_timer = 14;
+    world.nodes[0].post(wqe(0, SendOp::Send, 10, 0), vec![0; 10]);
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert_eq!(statuses(sent), [(0, WcStatus::RnrRetryExcErr)]);
+    let attempts = world.trace.iter().filter(|entry| entry.0 == 0).count();
+    assert_eq!(attempts, 3);
+    // Two pauses of 1.28 ms, and six times the way.
+    assert_eq!(world.now, 2 * 1_280_000 + 6 * 5_000);
+    assert_eq!(world.nodes[1].qp.state(), QpState::Rts);
+}
+
+#[test]
+fn a_late_receive_is_waited_for() {
+    let mut world = quiet();
+    world.nodes[0].post(wqe(0, SendOp::Send, 700, 0), vec![7; 700]);
+    for _ in 0..50 {
+        world.transmit();
+        world.step();
+    }
+    assert!(world.nodes[0].host.sent.is_empty());
+    world.nodes[1].host.post_recv(700);
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert_eq!(statuses(sent), [(0, WcStatus::Success)]);
+    assert_eq!(world.nodes[1].host.recv_buffers[0], [7; 700]);
+}
+
+/// A work request that fails, and what it looks like on both sides.
+struct Row {
+    name: &'static str,
+    prepare: fn(&mut World, &mut SendWqe),
+    op: SendOp,
+    requester: WcStatus,
+    event: Option<QpEvent>,
+    recv: Option<WcStatus>,
+}
+
+const FAULTS: [Row; 14] = [
+    Row {
+        name: "WRITE with a wrong key",
+        prepare: |_, wqe| wqe.rkey = Key::new(1),
+        op: SendOp::Write,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "WRITE over the end of the region",
+        prepare: |_, wqe| wqe.remote_va += 1 << 16,
+        op: SendOp::Write,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "WRITE that the queue pair does not allow",
+        prepare: |world, _| world.nodes[1].qp.config_mut().access.remote_write = false,
+        op: SendOp::WriteImm,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "READ that the queue pair does not allow",
+        prepare: |world, _| world.nodes[1].qp.config_mut().access.remote_read = false,
+        op: SendOp::Read,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "READ with a wrong key",
+        prepare: |_, wqe| wqe.rkey = Key::new(1),
+        op: SendOp::Read,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "READ from a peer that answers none",
+        prepare: |world, _| world.nodes[1].qp.config_mut().max_dest_rd_atomic = 0,
+        op: SendOp::Read,
+        requester: WcStatus::RemInvReqErr,
+        event: Some(QpEvent::ReqErr),
+        recv: None,
+    },
+    Row {
+        name: "atomic operation that the queue pair does not allow",
+        prepare: |world, _| world.nodes[1].qp.config_mut().access.remote_atomic = false,
+        op: SendOp::FetchAdd,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "atomic operation on an odd address",
+        prepare: |_, wqe| wqe.remote_va |= 1,
+        op: SendOp::CompareSwap,
+        requester: WcStatus::RemInvReqErr,
+        event: Some(QpEvent::ReqErr),
+        recv: None,
+    },
+    Row {
+        name: "SEND that is longer than the receive",
+        prepare: |world, _| world.nodes[1].host.post_recv(599),
+        op: SendOp::Send,
+        requester: WcStatus::RemInvReqErr,
+        event: None,
+        recv: Some(WcStatus::LocLenErr),
+    },
+    Row {
+        name: "SEND to a receive without memory",
+        prepare: |world, _| {
+            world.nodes[1].host.post_recv(600);
+            world.nodes[1].host.bad_buffers = true;
+        },
+        op: SendOp::Send,
+        requester: WcStatus::RemOpErr,
+        event: None,
+        recv: Some(WcStatus::LocProtErr),
+    },
+    Row {
+        name: "READ into no memory",
+        prepare: |world, _| world.nodes[0].host.bad_buffers = true,
+        op: SendOp::Read,
+        requester: WcStatus::LocProtErr,
+        event: None,
+        recv: None,
+    },
+    Row {
+        name: "work request that the driver found bad",
+        prepare: |_, wqe| wqe.fault = Some(WcStatus::LocQpOpErr),
+        op: SendOp::Write,
+        requester: WcStatus::LocQpOpErr,
+        event: None,
+        recv: None,
+    },
+    Row {
+        name: "READ without leave for any",
+        prepare: |world, _| world.nodes[0].qp.config_mut().max_rd_atomic = 0,
+        op: SendOp::Read,
+        requester: WcStatus::LocQpOpErr,
+        event: None,
+        recv: None,
+    },
+    Row {
+        name: "message that is too long",
+        prepare: |_, wqe| wqe.length = (1 << 31) + 1,
+        op: SendOp::Write,
+        requester: WcStatus::LocLenErr,
+        event: None,
+        recv: None,
+    },
+];
+
+#[test]
+fn each_fault_has_its_statuses() {
+    for row in FAULTS {
+        let mut world = quiet();
+        for wr_id in 0..2 {
+            let (wqe, buffer) = write(wr_id);
+            world.nodes[0].post(wqe, buffer);
+        }
+        world.run();
+        let (mut bad, buffer) = (wqe(2, row.op, 600, 0), vec![2; 600]);
+        (row.prepare)(&mut world, &mut bad);
+        bad.flags.signaled = false;
+        world.nodes[0].post(bad, buffer);
+        for wr_id in 3..5 {
+            let (wqe, buffer) = write(wr_id);
+            world.nodes[0].post(wqe, buffer);
+        }
+        world.run();
+        let expected = [
+            (0, WcStatus::Success),
+            (1, WcStatus::Success),
+            (2, row.requester),
+            (3, WcStatus::WrFlushErr),
+            (4, WcStatus::WrFlushErr),
+        ];
+        let [requester, responder] = &world.nodes;
+        assert_eq!(statuses(&requester.host.sent), expected, "{}", row.name);
+        assert_eq!(requester.qp.state(), QpState::Err, "{}", row.name);
+        let event: Vec<_> = row.event.into_iter().collect();
+        assert_eq!(responder.host.events, event, "{}", row.name);
+        let recv: Vec<_> = row.recv.into_iter().collect();
+        assert_eq!(recv_statuses(&world, 1), recv, "{}", row.name);
+        let remote = matches!(
+            row.requester,
+            WcStatus::RemAccessErr | WcStatus::RemInvReqErr | WcStatus::RemOpErr
+        );
+        let state = if remote { QpState::Err } else { QpState::Rts };
+        assert_eq!(responder.qp.state(), state, "{}", row.name);
+        assert!(requester.host.events.is_empty(), "{}", row.name);
+    }
+}
+
+/// The answers to what came before a refused request still go out.
+#[test]
+fn a_refusal_comes_after_the_answers_before_it() {
+    let mut world = quiet();
+    world.nodes[1].host.memory[..5000].fill(9);
+    world.nodes[0].post(wqe(0, SendOp::Read, 5000, 0), vec![0; 5000]);
+    world.nodes[0].post(wqe(1, SendOp::FetchAdd, 8, 0), vec![0; 8]);
+    let mut bad = wqe(2, SendOp::Write, 8, 0);
+    bad.rkey = Key::new(0);
+    world.nodes[0].post(bad, vec![0; 8]);
+    world.run();
+    let expected = [
+        (0, WcStatus::Success),
+        (1, WcStatus::Success),
+        (2, WcStatus::RemAccessErr),
+    ];
+    assert_eq!(statuses(&world.nodes[0].host.sent), expected);
+    assert_eq!(world.nodes[0].host.retired[0], [9; 5000]);
+}
+
+#[test]
+fn memory_that_goes_during_a_read_is_an_access_error() {
+    let mut world = quiet();
+    world.nodes[0].post(wqe(0, SendOp::Read, 5000, 0), vec![0; 5000]);
+    world.transmit();
+    world.step();
+    world.nodes[1].host.memory.truncate(1000);
+    world.run();
+    let [requester, responder] = &world.nodes;
+    assert_eq!(
+        statuses(&requester.host.sent),
+        [(0, WcStatus::RemAccessErr)]
+    );
+    assert_eq!(responder.qp.state(), QpState::Err);
+    assert_eq!(responder.host.events, [QpEvent::AccessErr]);
+}
+
+#[test]
+fn memory_that_goes_during_a_send_fails_it_after_what_was_before() {
+    let mut world = quiet();
+    let (good, buffer) = write(0);
+    world.nodes[0].post(good, buffer);
+    world.transmit();
+    world.nodes[0].host.bad_buffers = true;
+    for wr_id in 1..3 {
+        let (wqe, buffer) = write(wr_id);
+        world.nodes[0].post(wqe, buffer);
+    }
+    world.run();
+    let expected = [
+        (0, WcStatus::Success),
+        (1, WcStatus::LocProtErr),
+        (2, WcStatus::WrFlushErr),
+    ];
+    assert_eq!(statuses(&world.nodes[0].host.sent), expected);
+}
+
+#[test]
+fn drain_ends_what_has_begun_and_begins_nothing() {
+    let mut world = quiet();
+    world.nodes[0].qp.config_mut().notify_drained = true;
+    for wr_id in 0..6 {
+        let (wqe, buffer) = write(wr_id);
+        world.nodes[0].post(wqe, buffer);
+        if wr_id == 3 {
+            world.transmit();
+        }
+    }
+    world.nodes[0].go(QpState::Sqd);
+    assert!(world.nodes[0].qp.is_draining());
+    let config = *world.nodes[0].qp.config();
+    let node = &mut world.nodes[0];
+    let again = node
+        .qp
+        .modify(QpState::Sqd, AttrMask::STATE, &config, &mut node.host);
+    assert_eq!(again, Err(ModifyError::Draining));
+    world.run();
+    assert_eq!(world.nodes[0].host.sent.len(), 4);
+    assert_eq!(world.nodes[0].host.events, [QpEvent::SqDrained]);
+    assert!(!world.nodes[0].qp.is_draining());
+    world.nodes[0].go(QpState::Rts);
+    world.run();
+    let all: Vec<_> = (0..6).map(|wr_id| (wr_id, WcStatus::Success)).collect();
+    assert_eq!(statuses(&world.nodes[0].host.sent), all);
+    assert_eq!(world.nodes[0].host.events.len(), 1);
+}
+
+#[test]
+fn posts_in_error_are_flushed_and_in_reset_refused() {
+    let mut world = quiet();
+    world.nodes[0].go(QpState::Err);
+    let (wqe, buffer) = write(0);
+    world.nodes[0].post(wqe, buffer);
+    world.transmit();
+    let node = &mut world.nodes[0];
+    assert_eq!(statuses(&node.host.sent), [(0, WcStatus::WrFlushErr)]);
+    node.host.post_recv(10);
+    node.qp.flush_recv(&mut node.host);
+    assert_eq!(node.host.received.len(), 1);
+    node.go(QpState::Reset);
+    assert_eq!(node.qp.post_send(wqe), Err(PostError::State));
+    for to in [QpState::Init, QpState::Rtr] {
+        let mut other = World::new(QpType::Rc, 0, Faults::default(), 1);
+        other.nodes[0].go(QpState::Reset);
+        other.nodes[0].connect_to(&config(0), to);
+        assert_eq!(other.nodes[0].qp.post_send(wqe), Err(PostError::State));
+    }
+}
+
+#[test]
+fn reset_forgets_without_a_completion_and_a_new_life_begins() {
+    let mut world = quiet();
+    for wr_id in 0..5 {
+        let (wqe, buffer) = write(wr_id);
+        world.nodes[0].post(wqe, buffer);
+    }
+    world.transmit();
+    for (i, node) in world.nodes.iter_mut().enumerate() {
+        node.go(QpState::Reset);
+        assert_eq!(node.qp.next_deadline(), None);
+        node.connect(&config(i));
+    }
+    world.lose_all();
+    world.run();
+    assert!(world.nodes[0].host.sent.is_empty());
+    let (wqe, buffer) = write(7);
+    world.nodes[0].post(wqe, buffer);
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert_eq!(statuses(sent), [(7, WcStatus::Success)]);
+}
+
+#[test]
+fn a_shared_receive_queue_keeps_what_was_not_taken() {
+    for begun in [false, true] {
+        let mut world = quiet();
+        world.nodes[1].qp.config_mut().srq = true;
+        world.nodes[1].host.post_recv(1000);
+        world.nodes[1].host.post_recv(1000);
+        if begun {
+            world.faults.longest_span = 1;
+            world.nodes[0].post(wqe(0, SendOp::Send, 1000, 0), vec![0; 1000]);
+            world.transmit();
+            world.lose(|header| header.bth.opcode.operation() == Operation::SendLast);
+            world.step();
+        }
+        world.nodes[1].go(QpState::Err);
+        world.nodes[1].go(QpState::Err);
+        let host = &world.nodes[1].host;
+        assert_eq!(host.recv_queue.len(), if begun { 1 } else { 2 });
+        assert_eq!(host.received.len(), usize::from(begun));
+        assert_eq!(host.events, [QpEvent::LastWqeReached]);
+    }
+}
+
+#[test]
+fn the_first_packet_establishes_the_communication() {
+    let mut world = quiet();
+    let node = &mut world.nodes[1];
+    node.go(QpState::Reset);
+    node.connect_to(&config(1), QpState::Rtr);
+    for wr_id in 0..3 {
+        let (wqe, buffer) = write(wr_id);
+        world.nodes[0].post(wqe, buffer);
+    }
+    world.run();
+    assert_eq!(world.nodes[0].host.sent.len(), 3);
+    assert_eq!(world.nodes[1].host.events, [QpEvent::CommEst]);
+}
+
+/// What puts an end to a queue pair in the ledger.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    ModifyToError,
+    DriverError,
+    PeerKilled,
+    Reset,
+    BadKey,
+    BadBuffers,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        Just(End::ModifyToError),
+        Just(End::DriverError),
+        Just(End::PeerKilled),
+        Just(End::Reset),
+        Just(End::BadKey),
+        Just(End::BadBuffers),
+    ]
+}
+
+const OPS: [SendOp; 8] = [
+    SendOp::Send,
+    SendOp::SendImm,
+    SendOp::SendInv,
+    SendOp::Write,
+    SendOp::WriteImm,
+    SendOp::Read,
+    SendOp::FetchAdd,
+    SendOp::CompareSwap,
+];
+
+/// Every work request that was accepted ends exactly once, in order; after the first error there are flushes
+/// only; and nobody but a successful unsignalled one is silent.
+pub(crate) fn audit(world: &World, node: usize, posted: &[bool]) {
+    let host = &world.nodes[node].host;
+    assert_eq!(host.retired.len(), posted.len());
+    let first_error = host
+        .sent
+        .iter()
+        .position(|wc| wc.status != WcStatus::Success);
+    let (good, bad) = host.sent.split_at(first_error.unwrap_or(host.sent.len()));
+    let ok = bad.first().map_or(posted.len(), |wc| wc.wr_id as usize);
+    let signaled: Vec<u64> = (0..ok).filter(|&i| posted[i]).map(|i| i as u64).collect();
+    assert_eq!(good.iter().map(|wc| wc.wr_id).collect::<Vec<_>>(), signaled);
+    let rest: Vec<u64> = (ok as u64..posted.len() as u64).collect();
+    assert_eq!(bad.iter().map(|wc| wc.wr_id).collect::<Vec<_>>(), rest);
+    assert!(bad
+        .iter()
+        .skip(1)
+        .all(|wc| wc.status == WcStatus::WrFlushErr));
+
+    let slots: Vec<u32> = host.received.iter().map(|(slot, _)| slot.0).collect();
+    assert_eq!(
+        slots,
+        (0..host.recv_buffers.len() as u32).collect::<Vec<_>>()
+    );
+    let errors = host.received.iter().map(|(_, wc)| wc.status);
+    let errors: Vec<_> = errors.skip_while(|&s| s == WcStatus::Success).collect();
+    assert!(errors.iter().skip(1).all(|&s| s == WcStatus::WrFlushErr));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_ledger_balances(
+        end in end(),
+        seed in any::<u64>(),
+        steps in 0..200u32,
+        drop_percent in 0..10u8,
+        reorder_percent in 0..30u8,
+    ) {
+        let faults = Faults { drop_percent, reorder_percent, cut_percent: 20, longest_span: 6, duplicate_percent: 3 };
+        let mut world = World::new(QpType::Rc, 1 << 14, faults, seed);
+        let mut posted = [Vec::new(), Vec::new()];
+        for step in 0..steps + 100 {
+            for (node, posted) in posted.iter_mut().enumerate() {
+                let room = world.nodes[node].qp.send_space() > 0
+                    && world.nodes[node].qp.state() != QpState::Reset;
+                if room && world.dice.percent(60) {
+                    let op = OPS[world.dice.below(8) as usize];
+                    let len = world.dice.below(3000) as usize;
+                    let mut wqe = wqe(posted.len() as u64, op, len, 0);
+                    wqe.flags.signaled = world.dice.percent(50);
+                    wqe.flags.fence = world.dice.percent(20);
+                    if matches!(end, End::BadKey) && step == steps {
+                        wqe.rkey = Key::new(MEMORY_KEY.get() ^ 1);
+                    }
+                    posted.push(wqe.flags.signaled);
+                    world.nodes[node].post(wqe, vec![1; len.max(8)]);
+                }
+                if world.nodes[node].qp.state() != QpState::Reset && world.dice.percent(40) {
+                    let node = &mut world.nodes[node];
+                    node.host.post_recv(3000);
+                    node.qp.flush_recv(&mut node.host);
+                }
+            }
+            world.transmit();
+            world.step();
+            if step == steps {
+                let node = &mut world.nodes[0];
+                match end {
+                    End::ModifyToError => node.go(QpState::Err),
+                    End::DriverError => node.qp.to_error(&mut node.host),
+                    End::PeerKilled => world.kill(1),
+                    End::Reset => {
+                        node.go(QpState::Reset);
+                        let before = (node.host.sent.len(), node.host.received.len());
+                        world.kill(0);
+                        for _ in 0..20 {
+                            world.step();
+                        }
+                        let host = &world.nodes[0].host;
+                        prop_assert_eq!(before, (host.sent.len(), host.received.len()));
+                        break;
+                    }
+                    End::BadKey => {}
+                    End::BadBuffers => node.host.bad_buffers = true,
+                }
+            }
+        }
+        for (node, posted) in posted.iter().enumerate() {
+            if matches!(end, End::Reset) && node == 0 {
+                continue;
+            }
+            let peer = &mut world.nodes[node];
+            peer.qp.to_error(&mut peer.host);
+            peer.qp.transmitted(&mut peer.host);
+            prop_assert_eq!(peer.qp.next_deadline(), None);
+            audit(&world, node, posted);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The surroundings of one queue pair on a simulated host: memory, queues, and a record of what happened.
+
+use proto::transport::{
+    Access,
+    AtomicOp,
+    Env,
+    QpEvent,
+    RecvSlot,
+    RecvWqe,
+    RemoteFault,
+    SendSlot,
+    Wc,
+    WcStatus, //
+};
+use std::collections::VecDeque;
+use wire::grh::Grh;
+use wire::Key;
+
+/// Where the one memory region of a host begins.
+pub(crate) const MEMORY_BASE: u64 = 0x7f00_0000_1000;
+
+/// Its key.
+pub(crate) const MEMORY_KEY: Key = Key::new(0x1234_5601);
+
+/// A host's share of the world around its queue pair.
+#[derive(Default)]
+pub(crate) struct Host {
+    /// What peers may reach, from [`MEMORY_BASE`] on.
+    pub(crate) memory: Vec<u8>,
+    /// Buffers of send work requests by slot.
+    pub(crate) send_buffers: Vec<Vec<u8>>,
+    /// Receive work requests not taken yet.
+    pub(crate) recv_queue: VecDeque<RecvWqe>,
+    /// Buffers of receive work requests by slot.
+    pub(crate) recv_buffers: Vec<Vec<u8>>,
+    /// Payload of the packet being received.
+    pub(crate) packet: Vec<u8>,
+    /// Send completions.
+    pub(crate) sent: Vec<Wc>,
+    /// Receive completions and the slots that they are for.
+    pub(crate) received: Vec<(RecvSlot, Wc)>,
+    /// Events.
+    pub(crate) events: Vec<QpEvent>,
+    /// Buffers of the send work requests that were retired, in order.
+    pub(crate) retired: Vec<Vec<u8>>,
+    /// Keys that peers invalidated.
+    pub(crate) invalidated: Vec<Key>,
+    /// Whether local buffers refuse access.
+    pub(crate) bad_buffers: bool,
+    /// A send work request whose buffers alone do.
+    pub(crate) bad_slot: Option<SendSlot>,
+}
+
+impl Host {
+    pub(crate) fn new(memory: usize, send_slots: usize) -> Self {
+        Self {
+            memory: vec![0; memory],
+            send_buffers: vec![Vec::new(); send_slots],
+            ..Self::default()
+        }
+    }
+
+    /// Posts a receive of `len` bytes, named by its slot.
+    pub(crate) fn post_recv(&mut self, len: u32) {
+        let slot = self.recv_buffers.len() as u32;
+        self.recv_buffers.push(vec![0; len as usize]);
+        self.recv_queue.push_back(RecvWqe {
+            slot: RecvSlot(slot),
+            wr_id: u64::from(slot),
+            len,
+        });
+    }
+
+    /// The bytes at an address, if the key and the range are right.
+    pub(crate) fn remote(
+        &mut self,
+        rkey: Key,
+        va: u64,
+        len: u32,
+    ) -> Result<&mut [u8], RemoteFault> {
+        if rkey != MEMORY_KEY {
+            return Err(RemoteFault);
+        }
+        let start = va.checked_sub(MEMORY_BASE).ok_or(RemoteFault)? as usize;
+        let end = start.checked_add(len as usize).ok_or(RemoteFault)?;
+        self.memory.get_mut(start..end).ok_or(RemoteFault)
+    }
+
+    fn local(buffer: &mut [u8], offset: u32, data: &[u8]) {
+        buffer[offset as usize..][..data.len()].copy_from_slice(data);
+    }
+
+    fn local_status(&self) -> Result<(), WcStatus> {
+        if self.bad_buffers {
+            Err(WcStatus::LocProtErr)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Env for Host {
+    fn take_recv(&mut self) -> Option<RecvWqe> {
+        self.recv_queue.pop_front()
+    }
+
+    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        self.local_status()?;
+        let data = &self.packet[..len as usize];
+        Self::local(&mut self.recv_buffers[slot.0 as usize], offset, data);
+        Ok(())
+    }
+
+    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), WcStatus> {
+        self.local_status()?;
+        if let Some(grh) = grh {
+            let mut bytes = [0; 40];
+            grh.emit(&mut bytes).unwrap();
+            Self::local(&mut self.recv_buffers[slot.0 as usize], 0, &bytes);
+        }
+        Ok(())
+    }
+
+    fn check_remote(
+        &mut self,
+        rkey: Key,
+        va: u64,
+        len: u32,
+        _access: Access,
+    ) -> Result<(), RemoteFault> {
+        assert_ne!(len, 0);
+        self.remote(rkey, va, len).map(|_| ())
+    }
+
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+        assert_ne!(len, 0);
+        let data = self.packet[..len as usize].to_vec();
+        self.remote(rkey, va, len)?.copy_from_slice(&data);
+        Ok(())
+    }
+
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+        assert_eq!(va % 8, 0);
+        let bytes = self.remote(rkey, va, 8)?;
+        let old = u64::from_ne_bytes(bytes.try_into().unwrap());
+        let new = match op {
+            AtomicOp::CompareSwap { compare, swap } if old == compare => swap,
+            AtomicOp::CompareSwap { .. } => old,
+            AtomicOp::FetchAdd { add } => old.wrapping_add(add),
+        };
+        bytes.copy_from_slice(&new.to_ne_bytes());
+        Ok(old)
+    }
+
+    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault> {
+        self.invalidated.push(rkey);
+        Ok(())
+    }
+
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        self.local_status()?;
+        assert_ne!(len, 0);
+        let data = &self.packet[..len as usize];
+        let buffer = &mut self.send_buffers[slot.get() as usize];
+        if (offset as usize + data.len()) > buffer.len() {
+            return Err(WcStatus::LocProtErr);
+        }
+        Self::local(buffer, offset, data);
+        Ok(())
+    }
+
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus> {
+        self.local_status()?;
+        let buffer = &mut self.send_buffers[slot.get() as usize];
+        Self::local(buffer, 0, &value.to_ne_bytes());
+        Ok(())
+    }
+
+    fn retire_send(&mut self, slot: SendSlot) {
+        let buffer = &mut self.send_buffers[slot.get() as usize];
+        self.retired.push(std::mem::take(buffer));
+    }
+
+    fn complete_send(&mut self, wc: Wc) {
+        self.sent.push(wc);
+    }
+
+    fn complete_recv(&mut self, slot: RecvSlot, wc: Wc) {
+        self.received.push((slot, wc));
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.push(event);
+    }
+}

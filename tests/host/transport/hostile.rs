@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets and work requests that nobody in his right mind would send, in every state: nothing panics, nothing
+//! leaves its buffer, and every work request still ends once and in order.
+
+use crate::ends::audit;
+use crate::host::{
+    MEMORY_BASE,
+    MEMORY_KEY, //
+};
+use crate::world::{
+    config,
+    wqe,
+    Dice,
+    Faults,
+    World, //
+};
+use proptest::prelude::*;
+use proto::time::Instant;
+use proto::transport::{
+    QpState,
+    QpType,
+    SendOp,
+    SendWqe, //
+};
+use wire::aeth::{
+    Aeth,
+    NakCode,
+    Syndrome, //
+};
+use wire::atomic::{
+    AtomicAckEth,
+    AtomicEth, //
+};
+use wire::deth::Deth;
+use wire::header::Header;
+use wire::ieth::Ieth;
+use wire::imm::ImmDt;
+use wire::opcode::Opcode;
+use wire::reth::Reth;
+use wire::{
+    Key,
+    Lid,
+    Psn,
+    QKey,
+    Qpn,
+    Vl, //
+};
+
+/// A number that is often at an edge.
+fn number(dice: &mut Dice) -> u32 {
+    match dice.below(8) {
+        0 => 0,
+        1 => u32::MAX,
+        2 => 1 << 31,
+        3 => (1 << 31) + 1,
+        4 => 256,
+        5 => dice.below(1 << 24) as u32,
+        _ => dice.below(1000) as u32,
+    }
+}
+
+fn key(dice: &mut Dice) -> Key {
+    if dice.percent(80) {
+        MEMORY_KEY
+    } else {
+        Key::new(number(dice))
+    }
+}
+
+fn address(dice: &mut Dice) -> u64 {
+    match dice.below(8) {
+        0 => u64::MAX - dice.below(300),
+        1 => 0,
+        _ => MEMORY_BASE + dice.below(2000),
+    }
+}
+
+fn some<T>(dice: &mut Dice, value: T) -> Option<T> {
+    dice.percent(80).then_some(value)
+}
+
+fn syndrome(dice: &mut Dice) -> Syndrome {
+    match dice.below(8) {
+        0 => Syndrome::Rnr {
+            timer: dice.below(32) as u8,
+        },
+        1 => Syndrome::Nak(NakCode::PsnSequenceError),
+        2 => Syndrome::Nak(NakCode::InvalidRdRequest),
+        _ => Syndrome::Ack {
+            credits: dice.below(32) as u8,
+        },
+    }
+}
+
+/// A packet that passes for the peer's, and has a PSN near to one that is awaited.
+fn packet(dice: &mut Dice, world: &World, to: usize) -> Header {
+    let config = config(to);
+    let qp = &world.nodes[to].qp;
+    let near = if dice.percent(50) {
+        qp.rq_psn()
+    } else {
+        qp.sq_psn()
+    };
+    let mut header = Header::default();
+    header.lrh.slid = config.path.dlid;
+    header.lrh.dlid = Lid::new(number(dice) as u16);
+    header.lrh.vl = Vl::new(if dice.percent(90) { 0 } else { 15 });
+    header.bth.opcode = loop {
+        let service = match qp.qp_type() {
+            QpType::Rc => 0x00,
+            QpType::Uc => 0x20,
+            _ => 0x60,
+        };
+        if let Some(opcode) = Opcode::from_byte(service | dice.below(32) as u8) {
+            break opcode;
+        }
+    };
+    header.bth.pkey = config.pkey;
+    header.bth.ack_req = dice.percent(50);
+    header.bth.psn = match dice.below(4) {
+        0 => Psn::new(number(dice)),
+        1 => near.back(dice.below(20) as u32),
+        2 => near.add(dice.below(20) as u32),
+        _ => near,
+    };
+    // The extensions of the opcode as a rule, which is all that a parser lets through, but not always.
+    header.deth = some(
+        dice,
+        Deth {
+            qkey: QKey::new(0x1111),
+            src_qp: Qpn::new(1),
+        },
+    );
+    let reth = Reth {
+        va: address(dice),
+        rkey: key(dice),
+        dma_len: number(dice),
+    };
+    header.reth = some(dice, reth).filter(|_| header.bth.opcode.has_reth());
+    let aeth = Aeth {
+        syndrome: syndrome(dice),
+        msn: number(dice),
+    };
+    header.aeth = some(dice, aeth);
+    let atomic = AtomicEth {
+        va: address(dice),
+        rkey: key(dice),
+        swap_add: 1,
+        compare: 2,
+    };
+    header.atomic = some(dice, atomic);
+    header.atomic_ack = some(dice, AtomicAckEth { original: 1 });
+    header.imm = some(dice, ImmDt::from_u32(1)).filter(|_| header.bth.opcode.has_imm());
+    let ieth = Ieth { rkey: key(dice) };
+    header.ieth = some(dice, ieth).filter(|_| header.bth.opcode.has_ieth());
+    header
+}
+
+const OPS: [SendOp; 8] = [
+    SendOp::Send,
+    SendOp::SendImm,
+    SendOp::SendInv,
+    SendOp::Write,
+    SendOp::WriteImm,
+    SendOp::Read,
+    SendOp::CompareSwap,
+    SendOp::FetchAdd,
+];
+
+/// A work request of any kind, about which the driver has checked nothing.
+fn request(dice: &mut Dice, wr_id: u64) -> SendWqe {
+    let op = OPS[dice.below(8) as usize];
+    let mut request = wqe(wr_id, op, 0, 0);
+    request.length = number(dice);
+    request.remote_va = address(dice);
+    request.rkey = key(dice);
+    request.flags.fence = dice.percent(20);
+    request.flags.signaled = dice.percent(50);
+    request.ud = some(dice, Default::default());
+    request
+}
+
+fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8) {
+    let faults = Faults {
+        longest_span: 4,
+        drop_percent: 5,
+        ..Faults::default()
+    };
+    let mut world = World::new(qp_type, 1 << 12, faults, seed);
+    let mut dice = Dice::new(seed ^ 0x5555);
+    let mut posted = [Vec::new(), Vec::new()];
+    for _ in 0..steps {
+        for (node, posted) in posted.iter_mut().enumerate() {
+            if dice.percent(30) && world.nodes[node].qp.send_space() > 0 {
+                let request = request(&mut dice, posted.len() as u64);
+                posted.push(request.flags.signaled);
+                // Some buffers are shorter than their message.
+                let len = dice.below(u64::from(request.length.min(3000)) + 9) as usize;
+                world.nodes[node].post(request, vec![1; len.max(8)]);
+            }
+            if dice.percent(30) {
+                let node = &mut world.nodes[node];
+                node.host.post_recv(dice.below(2000) as u32);
+                node.qp.flush_recv(&mut node.host);
+            }
+            if dice.percent(packet_percent) {
+                let header = packet(&mut dice, &world, node);
+                let len = number(&mut dice).min(4096) as usize;
+                let span = if dice.percent(70) {
+                    config(node).mtu.packets(len as u32)
+                } else {
+                    number(&mut dice)
+                };
+                let now = world.now;
+                let _ = world.nodes[node].take_segment(now, &header, span, &vec![2; len]);
+            }
+            if dice.percent(1) {
+                let now = Instant::from_nanos(world.now + 1_000_000_000);
+                let node = &mut world.nodes[node];
+                node.qp.on_timeout(now, &mut node.host);
+            }
+            if dice.percent(10) && world.nodes[node].qp.state() == QpState::Sqe {
+                world.nodes[node].go(QpState::Rts);
+            }
+        }
+        world.transmit();
+        world.step();
+    }
+    for (node, posted) in posted.iter().enumerate() {
+        let end = &mut world.nodes[node];
+        end.qp.to_error(&mut end.host);
+        end.qp.transmitted(&mut end.host);
+        assert_eq!(end.qp.next_deadline(), None);
+        assert_eq!(end.host.retired.len(), posted.len());
+        if qp_type == QpType::Rc {
+            audit(&world, node, posted);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_that_comes_does_harm(
+        qp_type in prop_oneof![Just(QpType::Rc), Just(QpType::Uc), Just(QpType::Ud), Just(QpType::Smi), Just(QpType::Gsi)],
+        seed in any::<u64>(),
+        steps in 1..150u32,
+        packet_percent in 1..50u8,
+    ) {
+        storm(qp_type, seed, steps, packet_percent);
+    }
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport machines against each other, in virtual time.
+
+mod datagram;
+mod ends;
+mod host;
+mod hostile;
+mod rules;
+mod stream;
+mod unreliable;
+mod world;

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Rules of reliable connections, one by one, packet by packet.
+
+use crate::world::{
+    config,
+    wqe,
+    Faults,
+    Node,
+    World, //
+};
+use proto::time::Instant;
+use proto::transport::{
+    QpConfig,
+    QpEvent,
+    QpState,
+    QpType,
+    RxDrop,
+    SendOp,
+    TxSegment,
+    WcStatus, //
+};
+use wire::aeth::{
+    NakCode,
+    Syndrome, //
+};
+use wire::header::Header;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
+use wire::reth::Reth;
+
+const MISSING: Syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
+
+/// Two connected nodes, whose packets the test carries.
+fn pair(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
+    let mut world = World::new(QpType::Rc, 1 << 16, Faults::default(), 1);
+    for (i, node) in world.nodes.iter_mut().enumerate() {
+        let mut config = config(i);
+        tune(&mut config);
+        node.go(QpState::Reset);
+        node.connect(&config);
+    }
+    world.nodes
+}
+
+fn post(node: &mut Node, wr_id: u64, op: SendOp, len: usize) {
+    node.post(wqe(wr_id, op, len, 0), vec![wr_id as u8; len.max(8)]);
+}
+
+fn operations(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Operation> {
+    let headers = packets.iter().map(|(segment, _)| segment.header);
+    headers
+        .map(|header| header.bth.opcode.operation())
+        .collect()
+}
+
+fn syndromes(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Syndrome> {
+    let headers = packets.iter().map(|(segment, _)| segment.header);
+    headers
+        .filter_map(|header| header.aeth)
+        .map(|aeth| aeth.syndrome)
+        .collect()
+}
+
+fn deliver(to: &mut Node, packets: &[(TxSegment, Vec<u8>)]) {
+    for packet in packets {
+        let _ = to.take(0, packet);
+    }
+}
+
+#[test]
+fn a_fence_waits_for_the_reads_before_it() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 600);
+    post(&mut one, 1, SendOp::Write, 10);
+    let mut fenced = wqe(2, SendOp::Write, 10, 0);
+    fenced.flags.fence = true;
+    one.post(fenced, vec![0; 10]);
+    post(&mut one, 3, SendOp::Write, 10);
+    let packets = one.poll_all(0);
+    let expected = [Operation::ReadRequest, Operation::WriteOnly];
+    assert_eq!(operations(&packets), expected);
+    deliver(&mut two, &packets);
+    let answers = two.poll_all(0);
+    deliver(&mut one, &answers[..2]);
+    assert!(one.poll_all(0).is_empty());
+    deliver(&mut one, &answers[2..]);
+    assert_eq!(operations(&one.poll_all(0)), [Operation::WriteOnly; 2]);
+}
+
+#[test]
+fn reads_and_atomics_wait_for_their_turn() {
+    let [mut one, mut two] = pair(|config| config.max_rd_atomic = 2);
+    for wr_id in 0..4 {
+        post(&mut one, wr_id, SendOp::FetchAdd, 8);
+    }
+    let packets = one.poll_all(0);
+    assert_eq!(packets.len(), 2);
+    deliver(&mut two, &packets);
+    let answers = two.poll_all(0);
+    deliver(&mut one, &answers[..1]);
+    assert_eq!(one.poll_all(0).len(), 1);
+}
+
+#[test]
+fn fewer_reads_are_under_way_after_silence() {
+    let [mut one, mut two] = pair(|_| {});
+    for wr_id in 0..12 {
+        post(&mut one, wr_id, SendOp::Read, 10);
+    }
+    assert_eq!(one.poll_all(0).len(), 4);
+    let now = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(now, &mut one.host);
+    for under_way in [1, 2, 4, 4, 1] {
+        let requests = one.poll_all(now.nanos());
+        assert_eq!(requests.len(), under_way);
+        deliver(&mut two, &requests);
+        deliver(&mut one, &two.poll_all(0));
+    }
+    assert_eq!(one.host.sent.len(), 12);
+}
+
+#[test]
+fn one_ack_answers_a_burst() {
+    let [mut one, mut two] = pair(|_| {});
+    for wr_id in 0..10 {
+        post(&mut one, wr_id, SendOp::Write, 10);
+    }
+    let packets = one.poll_all(0);
+    deliver(&mut two, &packets);
+    let acks = two.poll_all(0);
+    assert_eq!(operations(&acks), [Operation::Ack]);
+    assert_eq!(acks[0].0.header.aeth.unwrap().msn, 10);
+    deliver(&mut one, &acks);
+    assert_eq!(one.host.sent.len(), 10);
+}
+
+#[test]
+fn an_answer_is_an_ack() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    post(&mut one, 1, SendOp::Read, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    assert_eq!(operations(&answers), [Operation::ReadRespOnly]);
+    deliver(&mut one, &answers);
+    assert_eq!(one.host.sent.len(), 2);
+}
+
+#[test]
+fn an_ack_goes_after_the_answers_before_it() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 600);
+    post(&mut one, 1, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let expected = [
+        Operation::ReadRespFirst,
+        Operation::ReadRespMiddle,
+        Operation::ReadRespLast,
+        Operation::Ack,
+    ];
+    assert_eq!(operations(&two.poll_all(0)), expected);
+}
+
+#[test]
+fn a_later_response_tells_that_an_answer_was_lost() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 600);
+    post(&mut one, 1, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    // The middle of the answer is lost, and the rest tells so twice.
+    deliver(&mut one, &answers[..1]);
+    assert_eq!(one.take(0, &answers[2]), Err(RxDrop::OutOfSequence));
+    let again = one.poll_all(0);
+    assert_eq!(
+        operations(&again),
+        [Operation::ReadRequest, Operation::WriteOnly]
+    );
+    assert_eq!(again[0].0.header.reth.unwrap().dma_len, 600 - 256);
+    deliver(&mut one, &answers[3..]);
+    assert!(one.poll_all(0).is_empty());
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2);
+}
+
+#[test]
+fn an_ack_tells_that_an_answer_was_lost() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 10);
+    post(&mut one, 1, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0)[1..]);
+    assert!(one.host.sent.is_empty());
+    let again = one.poll_all(0);
+    assert_eq!(
+        operations(&again),
+        [Operation::ReadRequest, Operation::WriteOnly]
+    );
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2);
+}
+
+#[test]
+fn an_echo_of_a_nak_is_not_charged() {
+    let [mut one, mut two] = pair(|config| config.retry_cnt = 1);
+    for wr_id in 0..3 {
+        post(&mut one, wr_id, SendOp::Write, 10);
+    }
+    let packets = one.poll_all(0);
+    deliver(&mut two, &packets[1..]);
+    let nak = two.poll_all(0);
+    assert_eq!(syndromes(&nak), [MISSING]);
+    for _ in 0..5 {
+        deliver(&mut one, &nak);
+    }
+    assert!(one.host.sent.is_empty());
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 3);
+}
+
+#[test]
+fn a_peer_that_is_not_ready_says_no_more_than_that() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Send, 600);
+    post(&mut one, 1, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    assert_eq!(syndromes(&two.poll_all(0)), [Syndrome::Rnr { timer: 1 }]);
+}
+
+#[test]
+fn a_peer_that_is_not_ready_is_not_silent() {
+    let [mut one, mut two] = pair(|config| config.retry_cnt = 1);
+    post(&mut one, 0, SendOp::Send, 10);
+    let mut now = 0;
+    // Alternately, the request is lost and the peer is not ready. It would be given up after two losses.
+    for round in 0..10 {
+        let packets = one.poll_all(now);
+        assert_eq!(packets.len(), 1);
+        if round % 2 == 0 {
+            deliver(&mut two, &packets);
+            let _ = one.take(now, &two.poll_all(now)[0]);
+        }
+        now = one.qp.next_deadline().unwrap().nanos();
+        one.qp.on_timeout(Instant::from_nanos(now), &mut one.host);
+    }
+    assert!(one.host.sent.is_empty());
+}
+
+/// A request that is neither new nor all known: the peer must be told, even if it was before.
+#[test]
+fn a_segment_that_is_known_in_part_is_refused_each_time() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 3 * 256);
+    let packets = one.poll_all(0);
+    deliver(&mut two, &packets[..1]);
+    let mut whole = packets[0].0.header;
+    whole.bth.opcode = Opcode::new(Service::Rc, Operation::WriteOnly).unwrap();
+    for _ in 0..2 {
+        let result = two.take_segment(0, &whole, 3, &[0; 3 * 256]);
+        assert_eq!(result, Err(RxDrop::Duplicate));
+        assert_eq!(syndromes(&two.poll_all(0)), [MISSING]);
+    }
+}
+
+/// An answer that is being given again does not stand for an operation of its own.
+#[test]
+fn a_replay_does_not_count_as_outstanding() {
+    let [mut one, mut two] = pair(|config| config.max_dest_rd_atomic = 1);
+    post(&mut one, 0, SendOp::Read, 600);
+    let request = one.poll_all(0);
+    deliver(&mut two, &request);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 1);
+    deliver(&mut two, &request);
+    post(&mut one, 1, SendOp::Read, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    assert_eq!(operations(&answers), [Operation::ReadRespOnly]);
+    assert_eq!(two.qp.state(), QpState::Rts);
+}
+
+#[test]
+fn more_operations_than_agreed_are_refused() {
+    let [mut one, mut two] = pair(|_| {});
+    two.qp.config_mut().max_dest_rd_atomic = 1;
+    post(&mut one, 0, SendOp::Read, 10);
+    post(&mut one, 1, SendOp::Read, 10);
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
+    let statuses: Vec<_> = one.host.sent.iter().map(|wc| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::Success, WcStatus::RemInvReqErr]);
+    assert_eq!(two.host.events, [QpEvent::ReqErr]);
+}
+
+#[test]
+fn a_queue_pair_in_error_says_nothing() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 600);
+    deliver(&mut two, &one.poll_all(0));
+    // While the answer is due, a work request of the peer's own fails.
+    let mut bad = wqe(0, SendOp::Write, 10, 0);
+    bad.fault = Some(WcStatus::LocQpOpErr);
+    two.post(bad, Vec::new());
+    two.qp.transmitted(&mut two.host);
+    while two.qp.state() != QpState::Err {
+        two.poll(0).unwrap();
+        two.qp.transmitted(&mut two.host);
+    }
+    assert!(two.poll_all(0).is_empty());
+}
+
+/// Requests that break the rules for lengths and sequence, each after a good SEND First.
+#[test]
+fn nonsense_is_refused() {
+    let full = &[0; 256][..];
+    let short = &[0; 255][..];
+    let long = &[0; 257][..];
+    for (begun, operation, span, payload, dma_len) in [
+        (false, Operation::SendMiddle, 1, full, None),
+        (false, Operation::SendLast, 1, full, None),
+        (false, Operation::WriteMiddle, 1, full, None),
+        (false, Operation::SendFirst, 1, short, None),
+        (false, Operation::SendFirst, 1, long, None),
+        (false, Operation::SendOnly, 1, long, None),
+        (false, Operation::SendOnly, 2, full, None),
+        (false, Operation::WriteFirst, 1, full, Some(256)),
+        (false, Operation::WriteFirst, 1, full, Some(u32::MAX)),
+        (false, Operation::WriteOnly, 1, full, Some(255)),
+        (false, Operation::WriteOnly, 1, full, Some(257)),
+        (false, Operation::WriteOnly, 1, full, None),
+        (false, Operation::ReadRequest, 1, &[][..], Some(u32::MAX)),
+        (false, Operation::ReadRequest, 1, &[][..], None),
+        (false, Operation::FetchAdd, 1, &[][..], None),
+        (true, Operation::SendFirst, 1, full, None),
+        (true, Operation::SendOnly, 1, full, None),
+        (true, Operation::SendMiddle, 1, short, None),
+        (true, Operation::SendLast, 1, &[][..], None),
+        (true, Operation::WriteLast, 1, full, None),
+        (true, Operation::WriteOnly, 1, full, Some(256)),
+        (true, Operation::ReadRequest, 1, &[][..], Some(1)),
+    ] {
+        let [mut one, mut two] = pair(|_| {});
+        two.host.post_recv(1000);
+        post(&mut one, 0, SendOp::Send, 600);
+        let (first, payload_of_first) = one.poll(0).unwrap();
+        if begun {
+            two.take(0, &(first, payload_of_first)).unwrap();
+        }
+        let mut header = Header {
+            reth: dma_len.map(|dma_len| Reth {
+                va: wqe(0, SendOp::Write, 0, 0).remote_va,
+                rkey: crate::host::MEMORY_KEY,
+                dma_len,
+            }),
+            ..first.header
+        };
+        header.bth.opcode = Opcode::new(Service::Rc, operation).unwrap();
+        header.bth.psn = two.qp.rq_psn();
+        let result = two.take_segment(0, &header, span, payload);
+        let case = (begun, operation, span, payload.len(), dma_len);
+        assert_eq!(result, Err(RxDrop::Refused), "{case:?}");
+        assert_eq!(two.qp.state(), QpState::Err, "{case:?}");
+        assert_eq!(two.host.events, [QpEvent::ReqErr], "{case:?}");
+        let replies = two.poll_all(0);
+        let expected = Syndrome::Nak(NakCode::InvalidRequest);
+        assert_eq!(syndromes(&replies), [expected], "{case:?}");
+        let received: Vec<_> = two.host.received.iter().map(|(_, wc)| wc.status).collect();
+        assert_eq!(received, [WcStatus::WrFlushErr], "{case:?}");
+    }
+}
+
+/// Responses that make no sense fail the work request, or are dropped; they never touch memory.
+#[test]
+fn nonsense_in_answers_is_refused() {
+    for (operation, span, len) in [
+        (Operation::ReadRespFirst, 1, 255),
+        (Operation::ReadRespFirst, 2, 256),
+        (Operation::ReadRespLast, 3, 599),
+        (Operation::ReadRespLast, 3, 601),
+        (Operation::ReadRespOnly, 4, 1024),
+        (Operation::ReadRespOnly, 0, 0),
+        (Operation::AtomicAck, 1, 0),
+    ] {
+        let [mut one, mut two] = pair(|_| {});
+        post(&mut one, 0, SendOp::Read, 600);
+        deliver(&mut two, &one.poll_all(0));
+        let (mut answer, _) = two.poll(0).unwrap();
+        answer.header.bth.opcode = Opcode::new(Service::Rc, operation).unwrap();
+        answer.header.atomic_ack = Some(Default::default());
+        let _ = one.take_segment(0, &answer.header, span, &vec![1; len]);
+        let statuses: Vec<_> = one.host.sent.iter().map(|wc| wc.status).collect();
+        assert_eq!(
+            statuses,
+            [WcStatus::BadRespErr],
+            "{operation:?} {span} {len}"
+        );
+        assert_eq!(one.host.retired[0], vec![0; 600]);
+    }
+}
+
+#[test]
+fn responses_to_nothing_are_dropped() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let ack = two.poll_all(0).remove(0);
+    assert_eq!(one.take(0, &ack), Ok(()));
+    assert_eq!(one.take(0, &ack), Err(RxDrop::Stale));
+    let mut early = ack;
+    early.0.header.bth.psn = early.0.header.bth.psn.add(1);
+    assert_eq!(one.take(0, &early), Err(RxDrop::Stale));
+    assert_eq!(one.host.sent.len(), 1);
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Streams of work requests on reliable connections: whatever the link does, the data arrive whole, once and
+//! in order, and each work request completes once and in order.
+
+use crate::world::{
+    config,
+    wqe,
+    Faults,
+    World, //
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proto::time::Duration;
+use proto::transport::{
+    QpConfig,
+    QpType,
+    SendOp,
+    SendWqe,
+    WcOpcode,
+    WcStatus, //
+};
+use wire::Key;
+
+/// A work request to come.
+#[derive(Clone, Debug)]
+struct Order {
+    op: SendOp,
+    len: usize,
+    signaled: bool,
+    fence: bool,
+}
+
+const COUNTER: usize = 8;
+const LONGEST: usize = 5000;
+
+fn order() -> impl Strategy<Value = Order> {
+    let op = prop_oneof![
+        Just(SendOp::Send),
+        Just(SendOp::SendImm),
+        Just(SendOp::SendInv),
+        Just(SendOp::Write),
+        Just(SendOp::WriteImm),
+        Just(SendOp::Read),
+        Just(SendOp::FetchAdd),
+        Just(SendOp::CompareSwap),
+    ];
+    let len = prop_oneof![Just(0), 0..LONGEST, Just(256), Just(1024), Just(257)];
+    (op, len, any::<bool>(), any::<bool>()).prop_map(|(op, len, signaled, fence)| Order {
+        op,
+        len,
+        signaled,
+        fence,
+    })
+}
+
+fn faults() -> impl Strategy<Value = Faults> {
+    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 1..12u32).prop_map(
+        |(drop_percent, duplicate_percent, reorder_percent, cut_percent, longest_span)| Faults {
+            drop_percent,
+            duplicate_percent,
+            reorder_percent,
+            cut_percent,
+            longest_span,
+        },
+    )
+}
+
+/// The bytes of a message.
+fn bytes(node: usize, number: usize, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| (i * 7 + i / 256 * 13 + number * 31 + node * 101) as u8)
+        .collect()
+}
+
+/// Where in the peer's memory work request `number` reads or writes.
+fn region(number: usize) -> usize {
+    COUNTER + number * LONGEST
+}
+
+fn needs_recv(op: SendOp) -> bool {
+    matches!(
+        op,
+        SendOp::Send | SendOp::SendImm | SendOp::SendInv | SendOp::WriteImm
+    )
+}
+
+/// The work request for an order, and its buffer. Every other atomic operation on the counter is an add of 3.
+fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
+    let atomic = order.op.is_atomic();
+    let (len, at) = if atomic {
+        (8, 0)
+    } else {
+        (order.len, region(number))
+    };
+    let mut wqe = wqe(number as u64, order.op, len, at);
+    wqe.flags.signaled = order.signaled;
+    wqe.flags.fence = order.fence;
+    match order.op {
+        SendOp::FetchAdd => wqe.swap_add = 3,
+        SendOp::CompareSwap => {
+            wqe.compare = 6;
+            wqe.swap_add = 1000;
+        }
+        _ => {}
+    }
+    let buffer = if order.op.is_fetch() {
+        vec![0; len]
+    } else {
+        bytes(node, number, len)
+    };
+    (wqe, buffer)
+}
+
+/// Carries out the orders of both nodes and checks everything.
+fn exchange(orders: [&[Order]; 2], faults: Faults, seed: u64, tune: impl Fn(&mut QpConfig)) {
+    let longest = orders[0].len().max(orders[1].len());
+    let memory = COUNTER + longest * LONGEST;
+    let mut world = World::new(QpType::Rc, memory, faults, seed);
+    for node in 0..2 {
+        tune(world.nodes[node].qp.config_mut());
+        // What the peer reads.
+        for (number, order) in orders[1 - node].iter().enumerate() {
+            if order.op == SendOp::Read {
+                let data = bytes(1 - node, number, order.len);
+                world.nodes[node].host.memory[region(number)..][..order.len].copy_from_slice(&data);
+            }
+        }
+    }
+    let mut posted = [0, 0];
+    let mut wanted = [0, 1].map(|node| orders[node].iter().filter(|o| needs_recv(o.op)).count());
+    loop {
+        for node in 0..2 {
+            while posted[node] < orders[node].len()
+                && world.nodes[node].qp.send_space() > 0
+                && !world.dice.percent(20)
+            {
+                let order = &orders[node][posted[node]];
+                let (wqe, buffer) = request(node, posted[node], order);
+                world.nodes[node].post(wqe, buffer);
+                posted[node] += 1;
+            }
+            // The peer's receives come now and then.
+            if wanted[node] > 0 && world.dice.percent(40) {
+                wanted[node] -= 1;
+                world.nodes[1 - node].host.post_recv(LONGEST as u32);
+            }
+        }
+        while world.transmit() {}
+        let more = world.step();
+        if !more && posted == [orders[0].len(), orders[1].len()] && wanted == [0, 0] {
+            break;
+        }
+    }
+    for (node, orders) in orders.into_iter().enumerate() {
+        check(&world, node, orders);
+        assert!(world.nodes[node].host.events.is_empty());
+    }
+}
+
+fn check(world: &World, node: usize, orders: &[Order]) {
+    let (own, peer) = (&world.nodes[node].host, &world.nodes[1 - node].host);
+    let signaled: Vec<u64> = (0..orders.len())
+        .filter(|&i| orders[i].signaled)
+        .map(|i| i as u64)
+        .collect();
+    let failed = own.sent.iter().find(|wc| wc.status != WcStatus::Success);
+    assert_eq!(failed, None, "{:?} {:?}", own.events, peer.events);
+    let completed: Vec<u64> = own.sent.iter().map(|wc| wc.wr_id).collect();
+    assert_eq!(completed, signaled);
+    assert_eq!(own.retired.len(), orders.len());
+
+    let mut counter = 0u64;
+    let mut received = peer.received.iter();
+    let mut invalidated = peer.invalidated.iter();
+    for (number, order) in orders.iter().enumerate() {
+        let data = bytes(node, number, order.len);
+        if order.op.is_atomic() {
+            assert_eq!(own.retired[number], counter.to_ne_bytes());
+            counter = match order.op {
+                SendOp::FetchAdd => counter + 3,
+                _ if counter == 6 => 1000,
+                _ => counter,
+            };
+        }
+        if order.op == SendOp::Read {
+            assert!(own.retired[number] == data);
+        }
+        if order.op.is_write() {
+            assert!(peer.memory[region(number)..][..order.len] == data);
+        }
+        if needs_recv(order.op) {
+            let (slot, wc) = received.next().unwrap();
+            assert_eq!(wc.status, WcStatus::Success);
+            assert_eq!(wc.wr_id, u64::from(slot.0));
+            assert_eq!(wc.byte_len, order.len as u32);
+            let imm = matches!(order.op, SendOp::SendImm | SendOp::WriteImm);
+            assert_eq!(wc.imm, imm.then_some(number as u32));
+            let key = (order.op == SendOp::SendInv).then_some(Key::new(number as u32));
+            assert_eq!(wc.invalidated, key);
+            if key.is_some() {
+                assert_eq!(invalidated.next().copied(), key);
+            }
+            if order.op == SendOp::WriteImm {
+                assert_eq!(wc.opcode, WcOpcode::RecvRdmaWithImm);
+            } else {
+                assert_eq!(wc.opcode, WcOpcode::Recv);
+                assert!(peer.recv_buffers[slot.0 as usize][..order.len] == data);
+            }
+        }
+    }
+    assert_eq!(peer.memory[..COUNTER], counter.to_ne_bytes());
+    assert!(received.next().is_none());
+    assert!(invalidated.next().is_none());
+    // In the order of posting.
+    let slots: Vec<u32> = peer.received.iter().map(|(slot, _)| slot.0).collect();
+    assert!(slots.windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn streams_survive_the_link(
+        one in vec(order(), 0..60),
+        two in vec(order(), 0..60),
+        faults in faults(),
+        seed in any::<u64>(),
+        window in 1..40u32,
+        fetches in 1..=16u8,
+        reminder in prop_oneof![Just(0), 1_000..500_000u64],
+    ) {
+        exchange([&one, &two], faults, seed, |config| {
+            config.max_unacked = window;
+            config.max_rd_atomic = fetches;
+            config.max_dest_rd_atomic = fetches;
+            config.reminder_floor = Duration::from_nanos(reminder);
+        });
+    }
+}
+
+/// Without loss, nothing is sent twice and no timer runs out.
+#[test]
+fn a_good_link_needs_no_repair() {
+    let orders: Vec<Order> = (0..200)
+        .map(|i| Order {
+            op: [SendOp::Write, SendOp::Read, SendOp::FetchAdd][i % 3],
+            len: i * 20,
+            signaled: i % 7 == 0,
+            fence: false,
+        })
+        .collect();
+    let faults = Faults {
+        longest_span: 8,
+        ..Faults::default()
+    };
+    let memory = COUNTER + orders.len() * LONGEST;
+    let mut world = World::new(QpType::Rc, memory, faults, 1);
+    let mut posted = 0;
+    while posted < orders.len() {
+        while posted < orders.len() && world.nodes[0].qp.send_space() > 0 {
+            let (wqe, buffer) = request(0, posted, &orders[posted]);
+            world.nodes[0].post(wqe, buffer);
+            posted += 1;
+        }
+        while world.transmit() {}
+        world.step();
+    }
+    world.run();
+    let requests = world.trace.iter().filter(|entry| entry.0 == 0);
+    let psns: Vec<_> = requests.map(|entry| entry.2).collect();
+    assert!(psns.windows(2).all(|pair| pair[1].is_after(pair[0])));
+    assert_eq!(world.nodes[0].host.retired.len(), orders.len());
+    assert!(world.now < 5_000_000);
+}
+
+/// The requester asks again for the part of an RDMA READ that is missing, and for no more.
+#[test]
+fn read_resumes_where_it_broke() {
+    let mut world = World::new(QpType::Rc, 1 << 20, Faults::default(), 1);
+    let len = 100 * 256;
+    let data = bytes(0, 0, len);
+    world.nodes[1].host.memory[..len].copy_from_slice(&data);
+    world.nodes[0].post(wqe(0, SendOp::Read, len, 0), vec![0; len]);
+    world.transmit();
+    assert!(world.step());
+    world.transmit();
+    // The responses are on their way; one of them gets lost.
+    world.lose(|header| header.bth.psn == config(0).sq_psn.add(40));
+    world.run();
+    let requests: Vec<_> = world.trace.iter().filter(|entry| entry.0 == 0).collect();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[1].2, config(0).sq_psn.add(40));
+    assert!(world.nodes[0].host.retired[0] == data);
+    assert_eq!(world.nodes[0].host.sent.len(), 1);
+}
+
+/// Virtual time and segments that a stream of messages takes at a percentage of losses.
+fn cost(op: SendOp, drop_percent: u8, reminder: Duration) -> (u64, usize) {
+    const MESSAGES: usize = 2000;
+    let faults = Faults {
+        drop_percent,
+        longest_span: 1,
+        ..Faults::default()
+    };
+    let mut world = World::new(QpType::Rc, LONGEST, faults, 7);
+    for node in &mut world.nodes {
+        let config = node.qp.config_mut();
+        config.timeout = 14;
+        config.max_unacked = 64;
+        config.reminder_floor = reminder;
+    }
+    let mut posted = 0;
+    while posted < MESSAGES || world.nodes[0].host.sent.len() < MESSAGES {
+        while posted < MESSAGES && world.nodes[0].qp.send_space() > 0 {
+            world.nodes[0].post(wqe(posted as u64, op, 4096, 0), vec![0; 4096]);
+            posted += 1;
+        }
+        while world.transmit() {}
+        assert!(world.step());
+    }
+    (world.now, world.trace.len())
+}
+
+/// Losses at the end of a burst, and of NAKs, do not cost a whole ACK timeout each.
+#[test]
+fn reminders_repair_what_naks_do_not() {
+    for op in [SendOp::Write, SendOp::Read] {
+        let (good, least) = cost(op, 0, Duration::ZERO);
+        let (unaided, _) = cost(op, 1, Duration::ZERO);
+        let (aided, sent) = cost(op, 1, Duration::from_nanos(100_000));
+        assert!(aided < unaided / 10, "{op:?}: {good} {unaided} {aided}");
+        assert!(sent < least * 2, "{op:?}: {least} {sent}");
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Unreliable connections: a message arrives whole or not at all, at most once, and in order.
+
+use crate::world::{
+    wqe,
+    Faults,
+    World, //
+};
+use proptest::prelude::*;
+use proto::transport::{
+    QpEvent,
+    QpState,
+    QpType,
+    SendOp,
+    WcOpcode,
+    WcStatus, //
+};
+
+const LONGEST: usize = 3000;
+
+fn bytes(number: usize, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| (i * 3 + i / 256 * 17 + number * 29) as u8)
+        .collect()
+}
+
+/// Sends messages of these lengths as `op`, and returns the numbers of those that arrived.
+fn exchange(op: SendOp, lengths: &[usize], faults: Faults, seed: u64, recvs: usize) -> Vec<usize> {
+    let mut world = World::new(QpType::Uc, lengths.len() * LONGEST, faults, seed);
+    for _ in 0..recvs {
+        world.nodes[1].host.post_recv(LONGEST as u32);
+    }
+    for (number, &len) in lengths.iter().enumerate() {
+        if world.nodes[0].qp.send_space() == 0 {
+            world.transmit();
+        }
+        let wqe = wqe(number as u64, op, len, number * LONGEST);
+        world.nodes[0].post(wqe, bytes(number, len));
+        if world.dice.percent(30) {
+            world.transmit();
+            world.step();
+        }
+    }
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert!(sent.iter().map(|wc| wc.wr_id).eq(0..lengths.len() as u64));
+    assert!(sent.iter().all(|wc| wc.status == WcStatus::Success));
+    let host = &world.nodes[1].host;
+    assert!(host.events.is_empty());
+    let arrived = host.received.iter().map(|(slot, wc)| {
+        assert_eq!(wc.status, WcStatus::Success);
+        let number = wc.imm.unwrap() as usize;
+        let len = lengths[number];
+        assert_eq!(wc.byte_len, len as u32);
+        let data = if op == SendOp::SendImm {
+            assert_eq!(wc.opcode, WcOpcode::Recv);
+            &host.recv_buffers[slot.0 as usize]
+        } else {
+            assert_eq!(wc.opcode, WcOpcode::RecvRdmaWithImm);
+            &host.memory[number * LONGEST..]
+        };
+        assert!(data[..len] == bytes(number, len));
+        number
+    });
+    arrived.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn messages_arrive_whole_once_and_in_order(
+        write in any::<bool>(),
+        lengths in proptest::collection::vec(0..LONGEST, 0..60),
+        drop_percent in 0..20u8,
+        duplicate_percent in 0..20u8,
+        reorder_percent in 0..20u8,
+        longest_span in 1..10u32,
+        seed in any::<u64>(),
+        recvs in 0..80usize,
+    ) {
+        let faults = Faults { drop_percent, duplicate_percent, reorder_percent, cut_percent: 30, longest_span };
+        let op = if write { SendOp::WriteImm } else { SendOp::SendImm };
+        let arrived = exchange(op, &lengths, faults, seed, recvs);
+        prop_assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]));
+        prop_assert!(arrived.len() <= recvs);
+    }
+}
+
+#[test]
+fn a_good_link_loses_nothing() {
+    let lengths: Vec<usize> = (0..60).map(|i| i * 50).collect();
+    for op in [SendOp::SendImm, SendOp::WriteImm] {
+        let arrived = exchange(op, &lengths, Faults::default(), 1, 60);
+        assert!(arrived.into_iter().eq(0..60));
+    }
+}
+
+#[test]
+fn a_message_that_does_not_fit_leaves_the_receive_for_the_next() {
+    let mut world = World::new(QpType::Uc, 0, Faults::default(), 1);
+    world.nodes[1].host.post_recv(500);
+    for (wr_id, len) in [(0, 501), (1, 1200), (2, 500)] {
+        world.nodes[0].post(wqe(wr_id, SendOp::SendImm, len, 0), vec![wr_id as u8; len]);
+    }
+    world.run();
+    let host = &world.nodes[1].host;
+    assert_eq!(host.received.len(), 1);
+    assert_eq!(host.received[0].1.imm, Some(2));
+    assert_eq!(host.recv_buffers[0], [2; 500]);
+    assert_eq!(world.nodes[1].qp.state(), QpState::Rts);
+}
+
+#[test]
+fn operations_that_it_lacks_end_in_send_queue_error() {
+    let mut world = World::new(QpType::Uc, 100, Faults::default(), 1);
+    world.nodes[1].host.post_recv(100);
+    world.nodes[0].host.post_recv(100);
+    for (wr_id, op) in [(0, SendOp::Write), (1, SendOp::Read), (2, SendOp::Write)] {
+        world.nodes[0].post(wqe(wr_id, op, 50, 0), vec![3; 50]);
+    }
+    world.run();
+    let statuses: Vec<_> = world.nodes[0]
+        .host
+        .sent
+        .iter()
+        .map(|wc| wc.status)
+        .collect();
+    let expected = [
+        WcStatus::Success,
+        WcStatus::LocQpOpErr,
+        WcStatus::WrFlushErr,
+    ];
+    assert_eq!(statuses, expected);
+    assert_eq!(world.nodes[0].qp.state(), QpState::Sqe);
+    // The receive queue goes on.
+    world.nodes[1].post(wqe(0, SendOp::SendImm, 100, 0), vec![4; 100]);
+    world.run();
+    assert_eq!(world.nodes[0].host.received.len(), 1);
+    world.nodes[0].go(QpState::Rts);
+    world.nodes[0].post(wqe(3, SendOp::SendImm, 50, 0), vec![3; 50]);
+    world.run();
+    assert_eq!(world.nodes[1].host.received.len(), 1);
+}
+
+#[test]
+fn a_receive_without_memory_is_an_error() {
+    let mut world = World::new(QpType::Uc, 0, Faults::default(), 1);
+    world.nodes[1].host.post_recv(500);
+    world.nodes[1].host.post_recv(500);
+    world.nodes[1].host.bad_buffers = true;
+    world.nodes[0].post(wqe(0, SendOp::Send, 50, 0), vec![0; 50]);
+    world.run();
+    let host = &world.nodes[1].host;
+    let statuses: Vec<_> = host.received.iter().map(|(_, wc)| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::LocProtErr, WcStatus::WrFlushErr]);
+    assert!(!host.events.contains(&QpEvent::LastWqeReached));
+}

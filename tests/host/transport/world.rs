@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two hosts, a queue pair on each, and a link between them in virtual time that loses, doubles, delays and
+//! cuts what it carries.
+
+use crate::host::{
+    Host,
+    MEMORY_BASE,
+    MEMORY_KEY, //
+};
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use proto::transport::{
+    AccessFlags,
+    AttrMask,
+    PathAv,
+    Payload,
+    Qp,
+    QpConfig,
+    QpState,
+    QpType,
+    Resource,
+    RxDrop,
+    SendEntry,
+    SendFlags,
+    SendOp,
+    SendSlot,
+    SendWqe,
+    TxLimits,
+    TxSegment,
+    WcStatus, //
+};
+use std::collections::BTreeMap;
+use wire::header::Header;
+use wire::icrc::SoftCrc32;
+use wire::opcode::{
+    Opcode,
+    Operation, //
+};
+use wire::packet::{
+    self,
+    Packet, //
+};
+use wire::{
+    Lid,
+    Mtu,
+    PKey,
+    Psn,
+    QKey,
+    Qpn, //
+};
+
+/// A small generator of numbers that look random, the same for the same seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound.max(1)
+    }
+
+    /// True in `percent` of all cases.
+    pub(crate) fn percent(&mut self, percent: u8) -> bool {
+        self.below(100) < u64::from(percent)
+    }
+}
+
+/// What the link does to what it carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) drop_percent: u8,
+    pub(crate) duplicate_percent: u8,
+    /// Of segments that are late by up to [`LATE_NANOS`].
+    pub(crate) reorder_percent: u8,
+    /// Of segments that are cut into packets.
+    pub(crate) cut_percent: u8,
+    /// Packets of the longest segment that a sender may emit.
+    pub(crate) longest_span: u32,
+}
+
+/// Transit time of the link.
+const TRANSIT_NANOS: u64 = 5_000;
+
+/// How late reordered segments are at most.
+const LATE_NANOS: u64 = 100_000;
+
+pub(crate) type SimQp = Qp<Vec<SendEntry>, Vec<Resource>>;
+
+/// One end of the link.
+pub(crate) struct Node {
+    pub(crate) qp: SimQp,
+    pub(crate) host: Host,
+    pub(crate) alive: bool,
+}
+
+/// A segment on its way.
+struct Flight {
+    to: usize,
+    header: Header,
+    span: u32,
+    payload: Vec<u8>,
+}
+
+pub(crate) struct World {
+    pub(crate) nodes: [Node; 2],
+    pub(crate) faults: Faults,
+    pub(crate) now: u64,
+    pub(crate) dice: Dice,
+    flights: BTreeMap<(u64, u64), Flight>,
+    launched: u64,
+    /// Why packets were dropped by who got them, in order.
+    pub(crate) drops: Vec<RxDrop>,
+    /// Partition of the last segment that left a node.
+    pub(crate) last_pkey: PKey,
+    /// Everything that left a node, in order: who, opcode, PSN, span.
+    pub(crate) trace: Vec<(usize, Operation, Psn, u32)>,
+}
+
+/// Work requests that a send queue of the simulation holds.
+pub(crate) const DEPTH: usize = 32;
+
+pub(crate) fn config(node: usize) -> QpConfig {
+    let other = 1 - node;
+    QpConfig {
+        qpn: Qpn::new(0x100 + node as u32),
+        dest_qpn: Qpn::new(0x100 + other as u32),
+        path: PathAv {
+            dlid: Lid::new(10 + other as u16),
+            ..PathAv::default()
+        },
+        mtu: Mtu::B256,
+        pkey: PKey::DEFAULT,
+        qkey: QKey::new(0x1111),
+        // Both directions cross the wrap of the number space early.
+        sq_psn: Psn::new(0xff_fff0 + node as u32),
+        rq_psn: Psn::new(0xff_fff0 + other as u32),
+        timeout: 8,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        min_rnr_timer: 1,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
+        max_unacked: 16,
+        access: AccessFlags {
+            remote_write: true,
+            remote_read: true,
+            remote_atomic: true,
+        },
+        recv_depth: 4096,
+        ..QpConfig::default()
+    }
+}
+
+/// The attributes that the way from one state to another takes.
+fn mask(qp_type: QpType, to: QpState) -> AttrMask {
+    let names: &[AttrMask] = match (to, qp_type) {
+        (QpState::Init, QpType::Rc | QpType::Uc) => {
+            &[AttrMask::PKEY_INDEX, AttrMask::PORT, AttrMask::ACCESS_FLAGS]
+        }
+        (QpState::Init, QpType::Ud) => &[AttrMask::PKEY_INDEX, AttrMask::PORT, AttrMask::QKEY],
+        (QpState::Init, _) => &[AttrMask::PKEY_INDEX, AttrMask::QKEY],
+        (QpState::Rtr, QpType::Rc) => &[
+            AttrMask::AV,
+            AttrMask::PATH_MTU,
+            AttrMask::DEST_QPN,
+            AttrMask::RQ_PSN,
+            AttrMask::MAX_DEST_RD_ATOMIC,
+            AttrMask::MIN_RNR_TIMER,
+        ],
+        (QpState::Rtr, QpType::Uc) => &[
+            AttrMask::AV,
+            AttrMask::PATH_MTU,
+            AttrMask::DEST_QPN,
+            AttrMask::RQ_PSN,
+        ],
+        (QpState::Rts, QpType::Rc) => &[
+            AttrMask::TIMEOUT,
+            AttrMask::RETRY_CNT,
+            AttrMask::RNR_RETRY,
+            AttrMask::SQ_PSN,
+            AttrMask::MAX_QP_RD_ATOMIC,
+        ],
+        (QpState::Rts, _) => &[AttrMask::SQ_PSN],
+        _ => &[],
+    };
+    names
+        .iter()
+        .fold(AttrMask::STATE, |mask, &name| mask.with(name))
+}
+
+impl Node {
+    fn new(qp_type: QpType, memory: usize) -> Self {
+        Self {
+            qp: Qp::new(
+                qp_type,
+                vec![SendEntry::default(); DEPTH],
+                vec![Resource::default(); 16],
+            ),
+            host: Host::new(memory, DEPTH),
+            alive: true,
+        }
+    }
+
+    /// Brings the queue pair up, to RTS.
+    pub(crate) fn connect(&mut self, config: &QpConfig) {
+        self.connect_to(config, QpState::Rts);
+    }
+
+    /// Brings the queue pair up as far as a state on that way.
+    pub(crate) fn connect_to(&mut self, config: &QpConfig, last: QpState) {
+        for to in [QpState::Init, QpState::Rtr, QpState::Rts] {
+            let mask = mask(self.qp.qp_type(), to);
+            self.qp.modify(to, mask, config, &mut self.host).unwrap();
+            if to == last {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn go(&mut self, to: QpState) {
+        let config = *self.qp.config();
+        let mask = AttrMask::STATE;
+        self.qp.modify(to, mask, &config, &mut self.host).unwrap();
+    }
+
+    /// Posts a work request with these bytes as its buffer; its place in the stream is its `wr_id`.
+    pub(crate) fn post(&mut self, wqe: SendWqe, buffer: Vec<u8>) -> SendSlot {
+        let slot = self.qp.post_send(wqe).unwrap();
+        self.host.send_buffers[slot.get() as usize] = buffer;
+        slot
+    }
+
+    /// What the queue pair sends next, one packet at a time, with its payload.
+    pub(crate) fn poll(&mut self, now: u64) -> Option<(TxSegment, Vec<u8>)> {
+        let config = self.qp.config();
+        let limits = TxLimits {
+            max_payload: config.mtu.bytes() as u32,
+            lid: Lid::new(10 + (config.qpn.get() & 1) as u16),
+            mtu: Mtu::B1024,
+        };
+        let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits)?;
+        let payload = self.gather(&segment.payload).unwrap();
+        Some((segment, payload))
+    }
+
+    /// All that the queue pair sends now.
+    pub(crate) fn poll_all(&mut self, now: u64) -> Vec<(TxSegment, Vec<u8>)> {
+        let all = std::iter::from_fn(|| self.poll(now)).collect();
+        self.qp.transmitted(&mut self.host);
+        all
+    }
+
+    /// Hands a packet to the queue pair.
+    pub(crate) fn take(&mut self, now: u64, packet: &(TxSegment, Vec<u8>)) -> Result<(), RxDrop> {
+        self.take_segment(now, &packet.0.header, packet.0.span, &packet.1)
+    }
+
+    pub(crate) fn take_segment(
+        &mut self,
+        now: u64,
+        header: &Header,
+        span: u32,
+        payload: &[u8],
+    ) -> Result<(), RxDrop> {
+        self.host.packet = payload.to_vec();
+        let (now, len) = (Instant::from_nanos(now), payload.len() as u32);
+        self.qp.on_packet(now, header, span, len, &mut self.host)
+    }
+
+    pub(crate) fn gather(&mut self, payload: &Payload) -> Result<Vec<u8>, WcStatus> {
+        match *payload {
+            Payload::None => Ok(Vec::new()),
+            Payload::Wqe { .. } if self.host.bad_buffers => Err(WcStatus::LocProtErr),
+            Payload::Wqe { slot, .. } if self.host.bad_slot == Some(slot) => {
+                Err(WcStatus::LocProtErr)
+            }
+            Payload::Wqe { slot, offset, len } => {
+                let buffer = &self.host.send_buffers[slot.get() as usize];
+                let bytes = offset as usize..offset as usize + len as usize;
+                buffer
+                    .get(bytes)
+                    .map(<[u8]>::to_vec)
+                    .ok_or(WcStatus::LocProtErr)
+            }
+            Payload::Remote { rkey, va, len } => match self.host.remote(rkey, va, len) {
+                Ok(bytes) => Ok(bytes.to_vec()),
+                Err(_) => Err(WcStatus::LocProtErr),
+            },
+        }
+    }
+}
+
+/// A work request of a given kind that names the peer's memory from `at` on.
+pub(crate) fn wqe(wr_id: u64, op: SendOp, len: usize, at: usize) -> SendWqe {
+    SendWqe {
+        wr_id,
+        op,
+        flags: SendFlags {
+            signaled: true,
+            ..SendFlags::default()
+        },
+        length: len as u32,
+        remote_va: MEMORY_BASE + at as u64,
+        rkey: MEMORY_KEY,
+        imm: wr_id as u32,
+        ..SendWqe::default()
+    }
+}
+
+impl World {
+    pub(crate) fn new(qp_type: QpType, memory: usize, faults: Faults, seed: u64) -> Self {
+        let mut nodes = [Node::new(qp_type, memory), Node::new(qp_type, memory)];
+        for (i, node) in nodes.iter_mut().enumerate() {
+            node.connect(&config(i));
+        }
+        Self {
+            nodes,
+            faults,
+            now: 0,
+            dice: Dice::new(seed),
+            flights: BTreeMap::new(),
+            launched: 0,
+            drops: Vec::new(),
+            last_pkey: PKey::INVALID,
+            trace: Vec::new(),
+        }
+    }
+
+    fn limits(&mut self, node: usize) -> TxLimits {
+        let mtu = self.nodes[node].qp.config().mtu;
+        let span = 1 + self.dice.below(u64::from(self.faults.longest_span.max(1)));
+        TxLimits {
+            max_payload: span as u32 * mtu.bytes() as u32,
+            lid: Lid::new(10 + node as u16),
+            mtu: Mtu::B1024,
+        }
+    }
+
+    /// Has both nodes send what they may send now; true if anything was sent.
+    pub(crate) fn transmit(&mut self) -> bool {
+        let mut any = false;
+        for from in 0..2 {
+            if !self.nodes[from].alive {
+                continue;
+            }
+            loop {
+                let limits = self.limits(from);
+                let now = Instant::from_nanos(self.now);
+                let node = &mut self.nodes[from];
+                let Some(segment) = node.qp.poll_transmit(now, &limits) else {
+                    break;
+                };
+                any = true;
+                match node.gather(&segment.payload) {
+                    Ok(payload) => self.launch(from, segment, payload),
+                    Err(status) => {
+                        node.qp
+                            .gather_failed(&segment.payload, status, &mut node.host);
+                    }
+                }
+            }
+            let node = &mut self.nodes[from];
+            node.qp.transmitted(&mut node.host);
+        }
+        any
+    }
+
+    fn launch(&mut self, from: usize, segment: TxSegment, payload: Vec<u8>) {
+        let header = segment.header;
+        self.last_pkey = header.bth.pkey;
+        self.trace.push((
+            from,
+            header.bth.opcode.operation(),
+            header.bth.psn,
+            segment.span,
+        ));
+        let mtu = self.nodes[from].qp.config().mtu;
+        if !header.bth.opcode.has_deth() {
+            assert_eq!(segment.span, mtu.packets(payload.len() as u32));
+        }
+        if segment.span > 1 && self.dice.percent(self.faults.cut_percent) {
+            for (header, payload) in cut(&header, segment.span, &payload, mtu.bytes()) {
+                self.fly(1 - from, header, 1, payload);
+            }
+        } else {
+            self.fly(1 - from, header, segment.span, payload);
+        }
+    }
+
+    fn fly(&mut self, to: usize, header: Header, span: u32, payload: Vec<u8>) {
+        if span == 1 {
+            assert_wire(&header, &payload);
+        }
+        let copies = if self.dice.percent(self.faults.duplicate_percent) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..copies {
+            if self.dice.percent(self.faults.drop_percent) {
+                continue;
+            }
+            let mut at = self.now + TRANSIT_NANOS;
+            if self.dice.percent(self.faults.reorder_percent) {
+                at += self.dice.below(LATE_NANOS);
+            }
+            self.launched += 1;
+            let flight = Flight {
+                to,
+                header,
+                span,
+                payload: payload.clone(),
+            };
+            self.flights.insert((at, self.launched), flight);
+        }
+    }
+
+    /// Lets the next thing happen; false if nothing ever will.
+    pub(crate) fn step(&mut self) -> bool {
+        let deadline = self
+            .nodes
+            .iter()
+            .filter(|node| node.alive)
+            .filter_map(|node| node.qp.next_deadline())
+            .map(Instant::nanos)
+            .min();
+        let arrival = self.flights.keys().next().map(|&(at, _)| at);
+        let Some(next) = [deadline, arrival].into_iter().flatten().min() else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        let now = Instant::from_nanos(self.now);
+        for node in self.nodes.iter_mut().filter(|node| node.alive) {
+            node.qp.on_timeout(now, &mut node.host);
+        }
+        // What arrives together is one burst.
+        while let Some(entry) = self.flights.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            let flight = entry.remove();
+            let node = &mut self.nodes[flight.to];
+            if !node.alive {
+                continue;
+            }
+            let len = flight.payload.len() as u32;
+            node.host.packet = flight.payload;
+            let result = node
+                .qp
+                .on_packet(now, &flight.header, flight.span, len, &mut node.host);
+            self.drops.extend(result.err());
+        }
+        true
+    }
+
+    /// Runs until nothing more happens, or for a virtual time that no scenario needs.
+    pub(crate) fn run(&mut self) {
+        let end = self.now + Duration::from_millis(600_000).nanos();
+        loop {
+            while self.transmit() {}
+            if !self.step() {
+                break;
+            }
+            assert!(self.now < end, "no end: {:?}", self.trace.last());
+        }
+    }
+
+    /// Takes the first segment under way away that `which` names.
+    pub(crate) fn lose(&mut self, which: impl Fn(&Header) -> bool) {
+        let found = self
+            .flights
+            .iter()
+            .find(|(_, flight)| which(&flight.header));
+        let key = *found.expect("nothing of the kind is under way").0;
+        self.flights.remove(&key);
+    }
+
+    /// Takes everything under way away.
+    pub(crate) fn lose_all(&mut self) {
+        self.flights.clear();
+    }
+
+    pub(crate) fn kill(&mut self, node: usize) {
+        self.nodes[node].alive = false;
+    }
+}
+
+/// The packets of a segment.
+fn cut(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, Vec<u8>)> {
+    let opcode = header.bth.opcode;
+    let last = span as usize - 1;
+    payload
+        .chunks(mtu)
+        .enumerate()
+        .map(|(i, bytes)| {
+            let starts = opcode.starts() && i == 0;
+            let ends = opcode.ends() && i == last;
+            let operation = packet_operation(opcode.operation(), starts, ends);
+            let opcode = Opcode::new(opcode.service(), operation).unwrap();
+            let mut packet = *header;
+            packet.bth.opcode = opcode;
+            packet.bth.psn = header.bth.psn.add(i as u32);
+            packet.bth.ack_req = header.bth.ack_req && i == last;
+            packet.bth.se = header.bth.se && ends;
+            packet.reth = header.reth.filter(|_| opcode.has_reth());
+            packet.aeth = header
+                .aeth
+                .or(Some(Default::default()))
+                .filter(|_| opcode.has_aeth());
+            packet.imm = header.imm.filter(|_| opcode.has_imm());
+            packet.ieth = header.ieth.filter(|_| opcode.has_ieth());
+            (packet, bytes.to_vec())
+        })
+        .collect()
+}
+
+fn packet_operation(operation: Operation, starts: bool, ends: bool) -> Operation {
+    use Operation::*;
+    let [first, middle, last, only] = match operation {
+        SendFirst | SendMiddle | SendLast | SendOnly => [SendFirst, SendMiddle, SendLast, SendOnly],
+        SendLastImm | SendOnlyImm => [SendFirst, SendMiddle, SendLastImm, SendOnlyImm],
+        SendLastInv | SendOnlyInv => [SendFirst, SendMiddle, SendLastInv, SendOnlyInv],
+        WriteFirst | WriteMiddle | WriteLast | WriteOnly => {
+            [WriteFirst, WriteMiddle, WriteLast, WriteOnly]
+        }
+        WriteLastImm | WriteOnlyImm => [WriteFirst, WriteMiddle, WriteLastImm, WriteOnlyImm],
+        ReadRespFirst | ReadRespMiddle | ReadRespLast | ReadRespOnly => {
+            [ReadRespFirst, ReadRespMiddle, ReadRespLast, ReadRespOnly]
+        }
+        other => [other; 4],
+    };
+    match (starts, ends) {
+        (true, true) => only,
+        (true, false) => first,
+        (false, true) => last,
+        (false, false) => middle,
+    }
+}
+
+/// The headers make a packet, and the packet makes the headers.
+fn assert_wire(header: &Header, payload: &[u8]) {
+    let mut sealed = *header;
+    let mut bytes = vec![0; 8192];
+    let len = packet::build::<SoftCrc32>(&mut sealed, payload, &mut bytes).unwrap();
+    let parsed = Packet::parse_checked::<SoftCrc32>(&bytes[..len]).unwrap();
+    assert_eq!(parsed.header, sealed);
+    assert_eq!(parsed.payload, payload);
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The flush ledger: random traffic of random queue pairs comes to a random end,
+ * and every work request is accounted for: one completion, in the order of
+ * posting, or none if it was unsignaled and went well. Nothing goes well after the
+ * first failure of a queue.
+ *
+ * Each seed is a case of its own. In the end both queue pairs of a pair are put
+ * into the error state and get one more work request for each queue, after whose
+ * flush nothing may be missing: so ib_drain_qp() does it.
+ */
+
+#include "common.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_PAIRS 4
+#define MOST_DEPTH 256
+#define MEMORY (256u << 10)
+#define MOST_LENGTH (128u << 10)
+#define DUE_MS 30000
+
+enum queue_kind { SENDS, RECVS, QUEUES };
+
+/* How the traffic of a pair ends. */
+enum ending {
+	STOPPED,
+	WRONG_RKEY,
+	WRONG_LKEY,
+	TOO_LONG,
+	NOT_READY,
+	PEER_STOPPED,
+	PEER_DESTROYED,
+	PEER_RESET,
+	ENDINGS,
+};
+
+static const char *const ending_names[ENDINGS] = {
+	"stopped", "wrong R_Key", "wrong L_Key", "too long", "not ready",
+	"peer stopped", "peer destroyed", "peer reset",
+};
+
+/* What was posted to a queue, and how far its completions have come. */
+struct ledger {
+	int posted;
+	int next;
+	bool failed;
+	bool signaled[MOST_DEPTH + 1];
+};
+
+struct party {
+	struct end end;
+	uint32_t qp_num;
+	struct ledger ledgers[QUEUES];
+	/* Nothing more may complete. */
+	bool closed;
+};
+
+static struct device devices[2];
+static struct ibv_cq *cqs[2];
+static struct ibv_mr *mrs[2];
+static uint8_t *memory[2];
+static struct party parties[MOST_PAIRS][2];
+static int pairs, depth;
+static enum ending endings[MOST_PAIRS];
+static struct rng rng;
+static uint64_t seed, total;
+
+static uint64_t id(int pair, enum queue_kind queue, int index)
+{
+	return seed << 32 | (uint64_t)pair << 24 | (uint64_t)queue << 16 | index;
+}
+
+static void on_completion(int at, const struct ibv_wc *wc)
+{
+	int pair = wc->wr_id >> 24 & 0xff, index = wc->wr_id & 0xffff;
+	enum queue_kind queue = wc->wr_id >> 16 & 0xff;
+	struct party *party;
+	struct ledger *ledger;
+
+	check(wc->wr_id >> 32 == (uint32_t)seed && pair < pairs && queue < QUEUES,
+	      "seed %llu: a completion of nothing: wr_id %llx",
+	      (unsigned long long)seed, (unsigned long long)wc->wr_id);
+	party = &parties[pair][at];
+	ledger = &party->ledgers[queue];
+#define RIGHT(condition, what)                                                \
+	check(condition, "seed %llu, pair %d (%s), side %d, %s %d of %d, '%s': %s", \
+	      (unsigned long long)seed, pair, ending_names[endings[pair]], at, \
+	      queue == SENDS ? "send" : "receive", index, ledger->posted,     \
+	      ibv_wc_status_str(wc->status), what)
+	RIGHT(!party->closed, "after the end");
+	RIGHT(index < ledger->posted, "never posted");
+	RIGHT(index >= ledger->next, "for the second time");
+	RIGHT(wc->qp_num == party->qp_num, "of another queue pair");
+	for (; ledger->next < index; ledger->next++)
+		RIGHT(!ledger->signaled[ledger->next] && !ledger->failed,
+		      "before one that was posted earlier");
+	if (wc->status == IBV_WC_SUCCESS) {
+		RIGHT(!ledger->failed, "after a failure");
+		RIGHT(ledger->signaled[index], "though unsignaled");
+	} else {
+		RIGHT(!ledger->failed || wc->status == IBV_WC_WR_FLUSH_ERR,
+		      "two causes");
+		ledger->failed = true;
+	}
+#undef RIGHT
+	ledger->next++;
+	total++;
+}
+
+static bool reap(int at)
+{
+	struct ibv_wc wc[16];
+	int count = ibv_poll_cq(cqs[at], ARRAY_SIZE(wc), wc);
+
+	check(count >= 0, "poll_cq: %d", count);
+	for (int i = 0; i < count; i++)
+		on_completion(at, &wc[i]);
+	return count;
+}
+
+static void reap_for(uint32_t ms)
+{
+	uint64_t end = now_ms() + ms;
+
+	do {
+		if (!(reap(0) | reap(1)))
+			sched_yield();
+	} while (now_ms() < end);
+}
+
+static uint32_t some_length(void)
+{
+	return rng_once_in(&rng, 4) ? rng_below(&rng, MOST_LENGTH) :
+				      rng_below(&rng, 500);
+}
+
+static void recv_one(int pair, int at, uint32_t length)
+{
+	struct party *party = &parties[pair][at];
+	struct ledger *ledger = &party->ledgers[RECVS];
+	struct ibv_sge sge = { (uintptr_t)memory[at], length, mrs[at]->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id(pair, RECVS, ledger->posted),
+				  .sg_list = &sge,
+				  .num_sge = 1 };
+
+	ledger->signaled[ledger->posted++] = true;
+	post_recv(&party->end, &wr);
+}
+
+static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
+		     uint32_t bad_rkey, uint32_t bad_lkey, bool signaled)
+{
+	struct party *party = &parties[pair][at];
+	struct ledger *ledger = &party->ledgers[SENDS];
+	struct ibv_sge sge = { (uintptr_t)memory[at], length,
+			       mrs[at]->lkey ^ bad_lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = id(pair, SENDS, ledger->posted),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = op,
+		.send_flags = (signaled ? IBV_SEND_SIGNALED : 0) |
+			      (rng_once_in(&rng, 8) ? IBV_SEND_FENCE : 0),
+		.wr.rdma = { (uintptr_t)memory[!at], mrs[!at]->rkey ^ bad_rkey },
+	};
+
+	ledger->signaled[ledger->posted++] = signaled;
+	post_send(&party->end, &wr);
+}
+
+static enum ibv_wr_opcode some_op(void)
+{
+	static const enum ibv_wr_opcode ops[] = {
+		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+	};
+
+	return ops[rng_below(&rng, ARRAY_SIZE(ops))];
+}
+
+static void send_some(int pair, int at, int most)
+{
+	while (most-- && parties[pair][at].ledgers[SENDS].posted < depth - 1)
+		send_one(pair, at, some_op(), some_length(), 0, 0,
+			 rng_once_in(&rng, 3));
+}
+
+static bool has_room(int pair, int at)
+{
+	return parties[pair][at].ledgers[SENDS].posted < depth - 1;
+}
+
+/* What completed before the end of a queue pair may still be in the CQ; after it,
+ * nothing is added. */
+static void close_party(struct party *party, int at)
+{
+	while (reap(at))
+		;
+	party->closed = true;
+}
+
+/* Brings the end about, from the first side of the pair. */
+static void end_traffic(int pair)
+{
+	struct party *party = parties[pair];
+
+	switch (endings[pair]) {
+	case STOPPED:
+		end_to(&party[0].end, IBV_QPS_ERR);
+		break;
+	case WRONG_RKEY:
+		if (has_room(pair, 0))
+			send_one(pair, 0, IBV_WR_RDMA_WRITE, 100, 0x5a5a5a, 0,
+				 rng_once_in(&rng, 2));
+		break;
+	case WRONG_LKEY:
+		if (has_room(pair, 0))
+			send_one(pair, 0, IBV_WR_SEND, 100, 0, 0x5a5a5a,
+				 rng_once_in(&rng, 2));
+		break;
+	case TOO_LONG:
+		if (has_room(pair, 0))
+			send_one(pair, 0, IBV_WR_SEND, MEMORY, 0, 0, true);
+		break;
+	case NOT_READY:
+		for (int i = 0; has_room(pair, 0) && i < depth; i++)
+			send_one(pair, 0, IBV_WR_SEND, 10, 0, 0,
+				 rng_once_in(&rng, 2));
+		break;
+	case PEER_STOPPED:
+		end_to(&party[1].end, IBV_QPS_ERR);
+		break;
+	case PEER_DESTROYED:
+		check(!ibv_destroy_qp(party[1].end.qp), "destroy_qp: %m");
+		party[1].end.qp = NULL;
+		close_party(&party[1], 1);
+		break;
+	case PEER_RESET:
+		end_to(&party[1].end, IBV_QPS_RESET);
+		close_party(&party[1], 1);
+		break;
+	case ENDINGS:
+		break;
+	}
+	send_some(pair, 0, rng_below(&rng, 4));
+}
+
+static bool is_settled(const struct party *party)
+{
+	for (int queue = 0; queue < QUEUES; queue++)
+		if (party->ledgers[queue].next != party->ledgers[queue].posted)
+			return false;
+	return true;
+}
+
+/* Both sides to the error state, and one more work request for each queue. */
+static void drain(int pair)
+{
+	for (int at = 0; at < 2; at++) {
+		struct party *party = &parties[pair][at];
+
+		if (party->closed)
+			continue;
+		if (end_state(&party->end) != IBV_QPS_ERR)
+			end_to(&party->end, IBV_QPS_ERR);
+		send_one(pair, at, IBV_WR_SEND, 0, 0, 0, false);
+		recv_one(pair, at, 0);
+	}
+}
+
+static void settle(int pair)
+{
+	uint64_t end = now_ms() + DUE_MS;
+
+	for (int at = 0; at < 2; at++) {
+		struct party *party = &parties[pair][at];
+		const struct ledger *ledgers = party->ledgers;
+
+		while (!party->closed && !is_settled(party)) {
+			reap_for(0);
+			check(now_ms() < end,
+			      "seed %llu, pair %d (%s), side %d: %d of %d sends and %d of %d receives",
+			      (unsigned long long)seed, pair,
+			      ending_names[endings[pair]], at,
+			      ledgers[SENDS].next, ledgers[SENDS].posted,
+			      ledgers[RECVS].next, ledgers[RECVS].posted);
+		}
+	}
+}
+
+static void create_pair(int pair)
+{
+	struct path_options path = default_path;
+
+	path.timeout = 8;
+	path.retries = 1;
+	path.rnr_retries = 1;
+	path.rd_atomic = 1 + rng_below(&rng, 4);
+	for (int at = 0; at < 2; at++) {
+		struct party *party = &parties[pair][at];
+		struct ibv_qp_init_attr init = {
+			.qp_type = IBV_QPT_RC,
+			.send_cq = cqs[at],
+			.recv_cq = cqs[at],
+			.cap = { .max_send_wr = depth,
+				 .max_recv_wr = depth,
+				 .max_send_sge = 1,
+				 .max_recv_sge = 1 },
+		};
+
+		memset(party, 0, sizeof(*party));
+		party->end.device = &devices[at];
+		party->end.type = IBV_QPT_RC;
+		party->end.psn = rng_next(&rng) & PSN_MASK;
+		party->end.qp = ibv_create_qp(devices[at].pd, &init);
+		check(party->end.qp, "create_qp: %m");
+		party->qp_num = party->end.qp->qp_num;
+	}
+	endings[pair] = rng_below(&rng, ENDINGS);
+	end_connect(&parties[pair][0].end, &parties[pair][1].end, &path);
+}
+
+static void run_seed(void)
+{
+	rng_seed(&rng, seed);
+	pairs = 1 + rng_below(&rng, MOST_PAIRS);
+	depth = 2 + (rng_once_in(&rng, 2) ? rng_below(&rng, 10) :
+					    rng_below(&rng, MOST_DEPTH - 2));
+	for (int at = 0; at < 2; at++) {
+		cqs[at] = ibv_create_cq(devices[at].context, 2 * pairs * depth,
+					NULL, NULL, 0);
+		check(cqs[at], "create_cq: %m");
+	}
+	for (int pair = 0; pair < pairs; pair++)
+		create_pair(pair);
+	for (int pair = 0; pair < pairs; pair++)
+		for (int at = 0; at < 2; at++) {
+			int recvs = rng_below(&rng, depth);
+
+			if (at && endings[pair] == NOT_READY)
+				recvs /= 2;
+			while (recvs--)
+				recv_one(pair, at, MOST_LENGTH);
+		}
+	for (int pair = 0; pair < pairs; pair++) {
+		send_some(pair, 0, rng_below(&rng, depth));
+		send_some(pair, 1, rng_below(&rng, depth));
+	}
+	reap_for(rng_once_in(&rng, 2) ? 0 : rng_below(&rng, 20));
+	for (int pair = 0; pair < pairs; pair++)
+		end_traffic(pair);
+	reap_for(rng_once_in(&rng, 2) ? 0 : rng_below(&rng, 150));
+	for (int pair = 0; pair < pairs; pair++)
+		drain(pair);
+	for (int pair = 0; pair < pairs; pair++)
+		settle(pair);
+	reap_for(2);
+	for (int pair = 0; pair < pairs; pair++)
+		for (int at = 0; at < 2; at++)
+			if (parties[pair][at].end.qp)
+				check(!ibv_destroy_qp(parties[pair][at].end.qp),
+				      "destroy_qp: %m");
+	for (int at = 0; at < 2; at++)
+		check(!ibv_destroy_cq(cqs[at]), "destroy_cq: %m");
+}
+
+int main(int argc, char **argv)
+{
+	const char *names[2] = { "sib0", "sib1" };
+	uint64_t count = 100, began = now_ms(), end;
+	int option;
+
+	seed = 1;
+	while ((option = getopt(argc, argv, "a:b:n:s:")) != -1) {
+		switch (option) {
+		case 'a':
+			names[0] = optarg;
+			break;
+		case 'b':
+			names[1] = optarg;
+			break;
+		case 'n':
+			count = strtoull(optarg, NULL, 0);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		default:
+			fail("usage: ledger [-a DEV[:PORT]] [-b DEV[:PORT]] [-n SEEDS] [-s FIRST-SEED]");
+		}
+	}
+	for (int at = 0; at < 2; at++) {
+		device_open(&devices[at], names[at]);
+		memory[at] = aligned_alloc(4096, MEMORY);
+		check(memory[at], "out of memory");
+		mrs[at] = ibv_reg_mr(devices[at].pd, memory[at], MEMORY,
+				     ALL_ACCESS);
+		check(mrs[at], "reg_mr: %m");
+	}
+	for (end = seed + count; seed < end; seed++)
+		run_seed();
+	for (int at = 0; at < 2; at++) {
+		check(!ibv_dereg_mr(mrs[at]), "dereg_mr: %m");
+		device_close(&devices[at]);
+	}
+	printf("ledger: %llu cases, %llu completions, all accounted for, %llu ms\n",
+	       (unsigned long long)count, (unsigned long long)total,
+	       (unsigned long long)(now_ms() - began));
+	return 0;
+}

@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 120
+# vm-long: --kernel debug --timeout 240
+#
+# Wrong arguments of verbs: each is refused with the errno that other drivers
+# give, nothing comes of it, and the log has a line at most once for each cause.
+# Wrong names and netdevs are the matter of link.sh.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+CAUSES=10
+
+lines() {
+	dmesg | wc -l
+}
+
+fabric_up
+before=$(lines)
+for _ in 1 2 3; do
+	run user badverbs sib0 sib1
+done
+[ $(($(lines) - before)) -le $CAUSES ] || fail "verbs with wrong arguments flood the log"
+no_objects
+run user data -n 1
+fabric_down

@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+# vm-long: --kernel debug --timeout 1200
+#
+# Two network devices are two switches. A configured cable ties them together:
+# over IPv6 addresses of a veth pair's link, then over IPv4 between network
+# namespaces. The same programs pass that pass within one switch.
+
+. "$(dirname "$0")/lib.sh"
+
+CONFIG=/sys/kernel/config/sib
+
+link_address() {
+	ip -6 -br address show dev "$1" scope link | grep -o 'fe80:[^/ ]*'
+}
+
+has_address() {
+	[ -n "$(link_address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
+}
+
+# cable NAME NETDEV REMOTE: plugs one end in.
+cable() {
+	printf '$ cable %s: %s to %s\n' "$@"
+	mkdir "$CONFIG/$1" || fail "mkdir"
+	echo "$2" >"$CONFIG/$1/netdev" || fail "netdev"
+	echo "$3" >"$CONFIG/$1/remote" || fail "remote"
+	echo 1 >"$CONFIG/$1/enable" || fail "enable"
+}
+
+# refuses VALUE FILE: a value that cannot be.
+refuses() {
+	! echo "$1" >"$2" 2>/dev/null || fail "'$1' was taken by $2"
+}
+
+# The debug kernel takes ten times as long for a packet.
+case $(uname -r) in
+*debug*) rounds=40 ;;
+*) rounds=1000 ;;
+esac
+
+switches() {
+	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = "$1" ]
+}
+
+programs() {
+	local program
+	for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong; do
+		pair sib0 sib1 $program -n $rounds
+	done
+	pair sib0 sib1 ibv_rc_pingpong -s 100000 -n $((rounds / 10))
+	timeout -k 5 60 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/sib1/ports/1/lid)))" ||
+		fail "smpquery through the cable"
+}
+
+run modprobe sib
+mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
+run ip link add v0 type veth peer name v1
+run ip link set v0 mtu 9000 up
+run ip link set v1 mtu 9000 up
+within 20 has_address v0 || fail "v0 has no address"
+within 20 has_address v1 || fail "v1 has no address"
+hca_up sib0 v0
+hca_up sib1 v1
+
+step "What cannot be"
+mkdir $CONFIG/bad
+refuses nonsense $CONFIG/bad/remote
+refuses 0.0.0.0 $CONFIG/bad/remote
+refuses 10.0.0.1:0 $CONFIG/bad/remote
+refuses 224.0.0.1 $CONFIG/bad/remote
+refuses averyveryverylongname0 $CONFIG/bad/netdev
+refuses 2 $CONFIG/bad/enable
+refuses 1 $CONFIG/bad/enable
+echo nothing0 >$CONFIG/bad/netdev
+echo 10.0.0.1 >$CONFIG/bad/remote
+refuses 1 $CONFIG/bad/enable
+rmdir $CONFIG/bad || fail "rmdir"
+
+step "Two switches over IPv6"
+cable a v0 "$(link_address v1)"
+cable b v1 "$(link_address v0)"
+mkdir $CONFIG/twice
+echo v0 >$CONFIG/twice/netdev
+link_address v1 >$CONFIG/twice/remote
+refuses 1 $CONFIG/twice/enable
+refuses v1 $CONFIG/a/netdev
+rmdir $CONFIG/twice
+within 10 switches 2 || fail "no two switches"
+opensm_up sib0
+wait_active 60 sib0 sib1
+timeout 30 iblinkinfo | grep -v Polling
+programs
+opensm_clean
+
+step "The cable breaks and is mended"
+run ip link set v1 down
+within 5 switches 1 || fail "the cable is still there"
+run ip link set v1 up
+within 20 switches 2 || fail "the cable has not come back"
+within 60 timeout 10 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/sib1/ports/1/lid)))" ||
+	fail "the other side is out of reach"
+within 30 port_active sib1
+programs
+
+step "Pulled out at one end"
+echo 0 >$CONFIG/b/enable
+within 5 switches 1 || fail "the cable is still there"
+run rmdir $CONFIG/a $CONFIG/b
+opensm_down
+run rdma link del sib1
+run rdma link del sib0
+run ip link del v0
+
+# While a cable is mended, traps come from switches that OpenSM has forgotten.
+rm "$OPENSM_LOG"
+
+step "Two switches over IPv4, in two namespaces"
+run ip netns add far
+run ip link add v0 type veth peer name v1 netns far
+run ip address add 10.9.0.1/24 dev v0
+run ip -n far address add 10.9.0.2/24 dev v1
+run ip link set v0 up
+run ip -n far link set v1 up
+hca_up sib0 v0
+run ip netns exec far rdma link add sib1 type sib netdev v1
+cable a v0 10.9.0.2
+cable b v1 10.9.0.1:61515
+within 10 switches 2 || fail "no two switches"
+opensm_up sib0
+wait_active 60 sib0 sib1
+programs
+opensm_down
+opensm_clean
+
+step "An underlay goes away with its cable plugged in"
+run ip link del v0
+gone() {
+	[ ! -e /sys/class/infiniband/sib0 ] && [ ! -e /sys/class/infiniband/sib1 ]
+}
+within 20 gone || fail "the HCAs have outlived their underlays"
+run rmdir $CONFIG/a $CONFIG/b
+run ip netns del far
+run modprobe -r sib

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- handoff
+# vm: --kernel stock --timeout 300 -- udp
+# vm: --kernel debug --timeout 600 -- handoff
+# vm-long: --kernel debug --timeout 1800 -- udp 60
+#
+# Messages of all kinds and sizes, both ways at once, every byte and every
+# completion checked: between two HCAs, between the ports of one, and from a port
+# to itself.
+#
+#     data.sh [handoff|udp [ROUNDS]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+rounds=${2:-10}
+
+datapath "${1:-handoff}"
+fabric_up
+step "Between two HCAs"
+run user data -a sib0 -b sib1 -n "$rounds"
+step "Between the ports of one"
+run user data -a sib0:1 -b sib0:2 -n 2
+step "From a port to itself"
+run user data -a sib1 -b sib1 -n 2
+step "Other numbers"
+for seed in 2 3; do
+	run user data -a sib1:2 -b sib0:2 -n "$rounds" -s $seed
+done
+fabric_down

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 400 -- handoff
+# vm-long: --kernel debug --timeout 600 -- udp
+# vm-long: --kernel debug --timeout 3000 -- handoff 3000
+# vm-long: --kernel debug --timeout 3000 -- udp 3000
+#
+# What comes of faults, at both sides, and of work that is under way when its
+# queue pair ends.
+#
+#     errors.sh [handoff|udp [CASES]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+datapath "${1:-handoff}"
+fabric_up
+step "Faults of reliable connections"
+run user errors sib0 sib1
+step "Work under way"
+run user flush sib0 sib1
+step "Random traffic to a random end"
+run user ledger -a sib0 -b sib1 -n "${2:-150}"
+run user ledger -a sib1:2 -b sib1:2 -n 20 -s 100000
+no_objects
+fabric_down

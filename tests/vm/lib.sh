@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What tests in guests have in common. Sourced by the scripts beside it, inside
+# the guest:
+#
+#     . "$(dirname "$0")/lib.sh"
+
+set -u
+
+# step TEXT...: says what comes next.
+step() {
+	printf '== %s\n' "$*"
+}
+
+# fail TEXT...: ends the test.
+fail() {
+	printf 'FAILED: %s\n' "$*" >&2
+	exit 1
+}
+
+# run COMMAND...: shows a command, runs it, and ends the test if it fails.
+run() {
+	printf '$ %s\n' "$*"
+	"$@" || fail "status $? of: $*"
+}
+
+# within SECONDS COMMAND...: repeats COMMAND quietly until it succeeds.
+within() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# underlay NAME [MTU]: a dummy network device to put HCAs on.
+underlay() {
+	ip link show "$1" >/dev/null 2>&1 || run ip link add "$1" type dummy
+	run ip link set "$1" mtu "${2:-9000}" up
+}
+
+# hca_up NAME NETDEV: creates an HCA.
+hca_up() {
+	run rdma link add "$1" type sib netdev "$2"
+	[ -d "/sys/class/infiniband/$1" ] || fail "no device $1 after rdma link add"
+}
+
+# port_guid DEVICE [PORT]: the port's GUID as opensm -g wants it.
+port_guid() {
+	local gid
+	gid=$(cat "/sys/class/infiniband/$1/ports/${2:-1}/gids/0")
+	echo "0x$(cut -d : -f 5- <<<"$gid" | tr -d :)"
+}
+
+OPENSM_LOG=/tmp/opensm.log
+
+# opensm_up DEVICE [PORT]: starts OpenSM on a port.
+opensm_up() {
+	printf '$ opensm on %s\n' "$1"
+	opensm -g "$(port_guid "$1" "${2:-1}")" -f "$OPENSM_LOG" >/tmp/opensm.out 2>&1 &
+	OPENSM_PID=$!
+}
+
+# ended PID: whether a child has ended, be it unreaped.
+ended() {
+	! grep -q '^State:[[:space:]]*[^Z]' "/proc/$1/status"
+}
+
+# opensm_down: stops it, and ends the test with what its threads wait for if it
+# does not stop.
+opensm_down() {
+	[ -z "${OPENSM_PID:-}" ] || {
+		kill "$OPENSM_PID"
+		within 60 ended "$OPENSM_PID" || {
+			head -v /proc/"$OPENSM_PID"/task/*/{wchan,syscall,stack}
+			fail "OpenSM does not end"
+		}
+		wait "$OPENSM_PID"
+	}
+	OPENSM_PID=
+}
+
+# opensm_clean: ends the test if OpenSM's log holds an error or a warning. Traps
+# are logged as errors, and so is what comes in while OpenSM leaves.
+opensm_clean() {
+	! grep -E 'WARN|ERR [0-9A-F]{4}|0x01 ->' "$OPENSM_LOG" |
+		grep -Ev 'since we are exiting|log_trap_info' ||
+		fail "OpenSM has found fault with the fabric"
+}
+
+port_active() {
+	local state
+	for state in /sys/class/infiniband/"$1"/ports/*/state; do
+		grep -q ACTIVE "$state" || return 1
+	done
+}
+
+# wait_active SECONDS DEVICE...: waits until all ports are ACTIVE.
+wait_active() {
+	local seconds=$1 device
+	shift
+	for device; do
+		within "$seconds" port_active "$device" || {
+			head -v -n 1 /sys/class/infiniband/*/ports/*/state
+			[ ! -e "$OPENSM_LOG" ] || tail -n 30 "$OPENSM_LOG"
+			fail "$device is not ACTIVE after $seconds s"
+		}
+	done
+}
+
+# fabric_up [NAME...]: HCAs (sib0 and sib1) on one dummy device, OpenSM on the
+# first one, all ports ACTIVE.
+fabric_up() {
+	local name
+	[ $# -gt 0 ] || set -- sib0 sib1
+	run modprobe sib
+	underlay sibnet0
+	for name; do
+		hca_up "$name" sibnet0
+	done
+	opensm_up "$1"
+	wait_active 60 "$@"
+}
+
+# fabric_down [NAME...]: undoes fabric_up.
+fabric_down() {
+	local name
+	[ $# -gt 0 ] || set -- sib0 sib1
+	opensm_down
+	for name; do
+		run rdma link del "$name"
+	done
+	run modprobe -r sib
+}
+
+PORT=18515
+
+# pair SERVER CLIENT COMMAND [ARG]...: runs COMMAND as the server on one device
+# and as the client on another; both must succeed. Options are as libibverbs'
+# examples and perftest have them.
+pair() {
+	local server=$1 client=$2 pid status=0
+	shift 2
+	PORT=$((PORT + 1))
+	printf '$ %s -d %s &  %s -d %s\n' "$*" "$server" "$*" "$client"
+	timeout -k 5 "${PAIR_SECONDS:-120}" "$@" -d "$server" -i 1 -p $PORT >"/tmp/server.$PORT" 2>&1 &
+	pid=$!
+	within 20 listening $PORT || {
+		cat "/tmp/server.$PORT"
+		fail "the server of $1 does not listen"
+	}
+	timeout -k 5 "${PAIR_SECONDS:-120}" "$@" -d "$client" -i 1 -p $PORT 127.0.0.1 || status=$?
+	[ "$status" = 0 ] || {
+		kill $pid 2>/dev/null
+		cat "/tmp/server.$PORT"
+		fail "status $status of the client of: $*"
+	}
+	wait $pid || {
+		status=$?
+		cat "/tmp/server.$PORT"
+		fail "status $status of the server of: $*"
+	}
+}
+
+listening() {
+	[ -n "$(ss -Htln "sport = :$1")" ]
+}

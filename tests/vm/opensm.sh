@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 200
+# vm-long: --kernel debug --timeout 900
+#
+# A stock OpenSM sweeps the switch and its HCAs without finding fault, and the
+# stock diagnostics see what they should. OpenSM may stop and come back.
+
+. "$(dirname "$0")/lib.sh"
+
+# shows PATTERN COMMAND...: runs a command whose output must match.
+shows() {
+	local pattern=$1 said
+	shift
+	printf '$ %s\n' "$*"
+	said=$(timeout -k 5 30 "$@" 2>&1) || fail "status $? of: $* $said"
+	grep -Eq "$pattern" <<<"$said" || fail "no '$pattern' in: $said"
+}
+
+# managed_by DEVICE: the subnet manager that all know is the one on DEVICE.
+managed_by() {
+	local port
+	for port in /sys/class/infiniband/*/ports/*; do
+		[ "$(($(cat "$port/sm_lid")))" = "$(lid "$1")" ] || return 1
+	done
+}
+
+lid() {
+	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
+}
+
+step "OpenSM brings all ports to ACTIVE"
+fabric_up sib0 sib1 sib2
+
+step "Discovery"
+shows 'Switch.*36.*sib switch sibnet0' ibnetdiscover
+shows 'Ca.*2.*sib2' ibnetdiscover
+[ "$(timeout 30 iblinkinfo -l | grep -c 'Active/  LinkUp')" = 12 ] || fail "iblinkinfo"
+shows 'State: Active' ibstat sib1 1
+shows 'SMINFO_MASTER' sminfo
+shows 'SMINFO_MASTER' sminfo -C sib2
+
+step "Queries by LID and by directed route"
+switch=$(timeout 30 ibswitches | sed -n 's/.* lid \([0-9]*\) .*/\1/p')
+for lid in "$(lid sib0)" "$(lid sib1 2)" "$switch"; do
+	shows 'Guid:' smpquery nodeinfo "$lid"
+	shows 'Node Description:.*sib' smpquery nodedesc "$lid"
+done
+shows 'LinkState:.*Active' smpquery portinfo "$(lid sib2)" 1
+shows 'LinearFdbCap:.*49152' smpquery switchinfo "$switch"
+shows 'NodeType:.*Switch' smpquery -D nodeinfo 0,1
+shows 'NodeType:.*Channel Adapter' smpquery -D nodeinfo 0,1,3
+shows 'LinkState:.*Active' smpquery -D portinfo 0,1 3
+shows '0xffff' smpquery pkeys "$(lid sib1)" 1
+shows '0x' smpquery guidinfo "$(lid sib1)"
+shows 'SL:' smpquery sl2vl "$(lid sib1)"
+shows 'VL' smpquery vlarb "$(lid sib1)"
+shows 'NodeDescription.*sib1' saquery
+shows 'lid|LID' ibroute "$switch"
+
+step "Counters"
+shows 'PortXmitPkts:\.*[1-9]' perfquery "$switch" 1
+shows 'PortXmitPkts:\.*[1-9]' perfquery -C sib1 "$(lid sib1)" 1
+shows 'PortXmitPkts:\.*[1-9]' perfquery -x "$(lid sib0)" 1
+
+step "Datagrams of the general service interface"
+ibping -S -C sib1 &
+server=$!
+sleep 1
+shows '3 received, 0% packet loss' ibping -c 3 -C sib0 -L "$(lid sib1)"
+kill $server
+
+step "OpenSM stops: everything stays; it comes back: nothing breaks"
+before=$(lid sib1)
+opensm_down
+opensm_clean
+wait_active 1 sib0 sib1 sib2
+pair sib0 sib1 ibv_ud_pingpong
+opensm_up sib2
+within 30 managed_by sib2 || fail "the second OpenSM has not swept"
+wait_active 10 sib0 sib1 sib2
+[ "$(lid sib1)" = "$before" ] || printf 'the LID of sib1 is now %s\n' "$(lid sib1)"
+pair sib0 sib1 ibv_ud_pingpong
+
+step "A port that is disabled goes down, and up again"
+disabled() {
+	grep -q DOWN /sys/class/infiniband/sib1/ports/2/state
+}
+printf '$ ibportstate -D 0,1 4 disable\n'
+timeout 30 ibportstate -C sib2 -D 0,1 4 disable >/dev/null || fail "ibportstate disable"
+within 10 disabled || fail "port 2 of sib1 is not down"
+printf '$ ibportstate -D 0,1 4 enable\n'
+timeout 30 ibportstate -C sib2 -D 0,1 4 enable >/dev/null || fail "ibportstate enable"
+wait_active 30 sib1
+
+step "A new HCA joins, one leaves"
+hca_up sib3 sibnet0
+wait_active 30 sib3
+run rdma link del sib1
+sleep 1
+wait_active 5 sib0 sib2 sib3
+fabric_down sib0 sib2 sib3

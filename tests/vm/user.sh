@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What scripts share that run the programs of tests/user, or choose a data path.
+# Sourced after lib.sh.
+
+USER_PROGRAMS=/src/build/user
+
+# user PROGRAM [ARG]...: runs a program of tests/user.
+user() {
+	local program=$USER_PROGRAMS/$1
+	shift
+	[ -x "$program" ] || fail "no $program: make it with tools/root-exec make -C /src/tests/user"
+	"$program" "$@"
+}
+
+# datapath handoff|udp: how packets of fabrics made from now on travel.
+datapath() {
+	case $1 in
+	handoff) run modprobe sib force_udp=0 ;;
+	udp) run modprobe sib force_udp=1 ;;
+	*) fail "a data path is handoff or udp, not '$1'" ;;
+	esac
+}
+
+# no_objects [NAME]: waits until no program has a queue pair, CQ, MR or PD left.
+no_objects() {
+	within 20 user_objects_gone || {
+		rdma resource show
+		rdma resource show qp
+		fail "objects of programs that have ended are still there"
+	}
+}
+
+user_objects_gone() {
+	local kind
+	for kind in qp cq mr pd srq; do
+		! rdma resource show "$kind" | grep -Eq '\bpid [1-9]' || return 1
+	done
+}
+
+# endless listen|call SOCKET DEVICE: starts one side of traffic without an end, as
+# process ENDLESS.
+endless() {
+	"$USER_PROGRAMS/endless" "$@" &
+	ENDLESS=$!
+}
