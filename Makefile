@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The commands of the project. Each is a script in tools/ or tests/; this file
+# only names them. kbuild reads Kbuild, not this.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help module install run test test-long kunit host-test check docs \
+	rustdoc rust-analyzer fmt clean update
+
+help: ## this list
+	@echo 'Commands (root is needed; the first use of each fetches and builds what it lacks):'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo 'Settings, from the environment:'
+	@echo '  SIB_KERNEL   series or release of the stock kernel (7.2), such as 7.3 or $$(uname -r)'
+	@echo '  SIB_CACHE    where roots, kernels and images are kept (~/.cache/sib)'
+	@echo '  SIB_MIRROR   Debian mirror (https://deb.debian.org/debian)'
+	@echo '  SIB_JOBS     compilers at a time (all processors)'
+
+module: ## build the modules for the stock Debian kernel, in build/stock
+	@tools/module stock
+
+install: ## install the modules on this Debian machine
+	@tools/install
+
+run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
+	@tools/vm --timeout 300 tests/vm/demo.sh
+
+test: ## every test
+	@tests/run
+
+test-long: ## every test, the long ones, and the next kernel series
+	@tests/run --long
+
+kunit: ## the unit tests inside the debug kernel
+	@tools/kunit
+
+host-test: ## the unit and property tests of the pure crates on this machine
+	@tools/cargo test --workspace
+
+check: ## formatting, lints, and the rules about unsafe, panics and layers
+	@tools/check/all
+
+docs: ## the manual as HTML, in build/docs
+	@tools/docs/build
+
+rustdoc: ## the documentation of all crates, in build/rustdoc
+	@tools/rustdoc
+
+rust-analyzer: ## rust-project.json for editors
+	@tools/rust-analyzer
+
+fmt: ## format all Rust files
+	@tools/check/format --write
+
+clean: ## remove what was built in the tree; the cache stays
+	@rm -rf build rust-project.json
+
+update: ## ask the package index for newer packages and kernels at the next use
+	@tools/update
