@@ -224,26 +224,26 @@ impl Qp {
         segment: Segment<'_>,
         pkey_index: Option<u16>,
     ) {
-        {
+        let (has_output, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
             let now = crate::fabric::now();
             let len = segment.source.len() as u32;
-            let dropped = state.with_machine(qp, cx, *segment.source, |machine, env| {
+            // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
+            let _ = state.with_machine(qp, cx, *segment.source, |machine, env| {
                 env.pkey_index = pkey_index;
                 machine.on_packet(now, segment.header, segment.span, len, env)
             });
             qp.watch(state);
-            if dropped.is_err() {
-                return;
-            }
-        }
-        if matches!(qp.ty, QpType::Rc) {
+            let events = core::mem::take(&mut state.events);
+            (state.machine.has_output(), events)
+        };
+        if has_output {
             if let Some(qp) = qp.try_clone() {
                 run.push(qp);
             }
         }
-        qp.report(cx, irqs);
+        qp.deliver(cx, irqs, events);
     }
 
     /// Sets the timer to what the machine waits for.
@@ -266,6 +266,11 @@ impl Qp {
     /// Tells the clients what has happened.
     fn report(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let events = core::mem::take(&mut cx.lock(&self.state).events);
+        self.deliver(cx, irqs, events);
+    }
+
+    /// Tells the clients of `events`, and that there are completions.
+    fn deliver(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
         if !events.is_empty() {
             events.for_each(|event| self.upcall.event(cx, event));
         }

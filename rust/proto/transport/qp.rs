@@ -62,7 +62,8 @@ pub enum PostError {
     Full,
 }
 
-/// Why a packet was dropped without further effect. For counters.
+/// Why a packet was not taken. For counters: it may still have an answer, such as the acknowledgement of a
+/// duplicate, and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RxDrop {
     /// The queue pair does not receive in its state.
@@ -301,6 +302,13 @@ where
         } else {
             self.respond(limits).or_else(|| self.request(now, limits))
         }
+    }
+
+    /// Whether [`Self::poll_transmit`] is worth calling: false only if it would return `None` at any time before
+    /// the next call of another method.
+    pub fn has_output(&self) -> bool {
+        (self.qp_type == QpType::Rc && self.responder.has_output())
+            || (self.state.sends() && self.requester.has_output())
     }
 
     fn respond(&mut self, limits: &TxLimits) -> Option<TxSegment> {

@@ -261,6 +261,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         }
     }
 
+    /// Whether there may be a response to send.
+    pub(super) fn has_output(&self) -> bool {
+        self.reply != Reply::None || self.fetches.is_pending()
+    }
+
     /// The next response to send.
     pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
         if let Some(segment) = self.fetches.poll(config, limits) {

@@ -245,7 +245,9 @@ mod tests {
                 lid: Lid::new(self.qp.config().qpn.get() as u16),
                 mtu: MTU,
             };
+            let has_output = self.qp.has_output();
             let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits);
+            assert!(has_output || segment.is_none());
             if segment.is_none() {
                 self.qp.transmitted(&mut self.env);
             }

@@ -247,7 +247,9 @@ impl Node {
             lid: Lid::new(10 + (config.qpn.get() & 1) as u16),
             mtu: Mtu::B1024,
         };
+        let has_output = self.qp.has_output();
         let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits)?;
+        assert!(has_output);
         let payload = self.gather(&segment.payload).unwrap();
         Some((segment, payload))
     }
@@ -356,9 +358,11 @@ impl World {
                 let limits = self.limits(from);
                 let now = Instant::from_nanos(self.now);
                 let node = &mut self.nodes[from];
+                let has_output = node.qp.has_output();
                 let Some(segment) = node.qp.poll_transmit(now, &limits) else {
                     break;
                 };
+                assert!(has_output);
                 any = true;
                 match node.gather(&segment.payload) {
                     Ok(payload) => self.launch(from, segment, payload),

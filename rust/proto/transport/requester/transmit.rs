@@ -99,6 +99,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         Some(segment)
     }
 
+    /// Whether there are work requests that have not been sent, or have to be sent again.
+    pub(in crate::transport) fn has_output(&self) -> bool {
+        self.cursor.index != self.head
+    }
+
     /// Number of packets that may be sent without hearing from the peer.
     fn room(&self, config: &QpConfig) -> u32 {
         if self.qp_type == QpType::Rc {

@@ -121,6 +121,11 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.capacity
     }
 
+    /// Whether some answer may be pending.
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending
+    }
+
     /// Forgets all operations.
     pub(super) fn clear(&mut self) {
         self.kept = 0;
