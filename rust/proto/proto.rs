@@ -5,10 +5,12 @@
 //!
 //! - [`transport`]: queue pairs, from work requests to packets and back.
 //! - [`fabric`]: the switch and the management agents of switches and channel adapters.
+//! - [`fault`]: what a port does to packets on purpose.
 
 #![cfg_attr(not(CONFIG_RUST), no_std)]
 #![forbid(unsafe_code)]
 
 pub mod fabric;
+pub mod fault;
 pub mod time;
 pub mod transport;

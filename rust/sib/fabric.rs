@@ -9,6 +9,7 @@
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`cable`] and [`mod@line`]: cables to other switches.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
+//! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port of an HCA.
 //! - [`storage`]: the memory of the switch.
 //!
@@ -18,6 +19,7 @@
 //! cable change together, under both locks. Packets are handed on without a lock.
 
 mod cable;
+mod fault;
 mod line;
 mod route;
 mod smp;
@@ -25,6 +27,10 @@ mod storage;
 mod traffic;
 mod udp;
 
+pub(crate) use fault::{
+    Faults,
+    Rules, //
+};
 pub(crate) use route::Segment;
 pub(crate) use smp::trap_header;
 pub(crate) use traffic::Traffic;

@@ -2,9 +2,11 @@
 
 //! A host channel adapter: what all verbs, the management agents and the fabric share.
 
+use crate::debug;
 use crate::fabric::{
     Berth,
     Fabric,
+    Faults,
     Traffic, //
 };
 use crate::guid::HcaGuids;
@@ -19,12 +21,16 @@ use crate::table::{
     QpnLayout,
     Table, //
 };
+use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
-use kernel::sync::Arc;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
 use proto::fabric::link::LinkState;
 use proto::fabric::sma::{
     self,
@@ -90,6 +96,15 @@ pub(crate) struct Hca {
     /// Expires when an order is to be carried out or a trap to be sent: see [`crate::mad`].
     #[pin]
     pub(crate) clock: Timer<Hca>,
+    /// What is done to packets on purpose.
+    #[pin]
+    pub(crate) faults: LevelLock<Faults, DevLock>,
+    /// Expires when a packet that was held is due.
+    #[pin]
+    pub(crate) fault_clock: Timer<Hca, 1>,
+    /// What stands in debugfs.
+    #[pin]
+    pub(crate) debug: Mutex<Option<debug::Files>>,
 }
 
 impl Hca {
@@ -117,6 +132,7 @@ impl Hca {
             ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
         }
         let queue = Queue::new(c"sib", sleepable)?;
+        let faults = Faults::new(berth.ports())?;
         let state = HcaState {
             sma: Sma::new(identity, ports),
             qps: Table::new(),
@@ -134,6 +150,9 @@ impl Hca {
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),
             clock <- Timer::new(),
+            faults <- LevelLock::new(faults),
+            fault_clock <- Timer::new(),
+            debug <- new_mutex!(None, "Hca::debug"),
         }? Error))
     }
 
@@ -165,6 +184,23 @@ impl Hca {
     /// What has passed `port` since the agents last heard of it.
     pub(crate) fn traffic(&self, port: PortNum) -> Option<&Traffic> {
         Some(&self.view_of(port)?.traffic)
+    }
+
+    /// Whether `tap` is on `port`.
+    #[inline]
+    pub(crate) fn is_tapped(&self, port: PortNum, tap: Tap) -> bool {
+        self.view_of(port)
+            .is_some_and(|view| view.taps.load(Relaxed) & tap as u32 != 0)
+    }
+
+    /// Puts `tap` on `port`, or takes it off. To be called under the lock of what the tap leads to.
+    pub(crate) fn set_tap(&self, port: PortNum, tap: Tap, on: bool) {
+        if let Some(view) = self.view_of(port) {
+            let taps = view.taps.load(Relaxed);
+            let bit = tap as u32;
+            view.taps
+                .store(if on { taps | bit } else { taps & !bit }, Relaxed);
+        }
     }
 
     fn view_of(&self, port: PortNum) -> Option<&PortView> {
@@ -200,10 +236,21 @@ impl View {
     }
 }
 
+/// What may look at the packets of a port, as bits of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tap {
+    /// Rules for packets that leave.
+    FaultsOut = 1,
+    /// Rules for packets that arrive.
+    FaultsIn = 2,
+}
+
 /// What is known of a port without a lock.
 struct PortView {
     /// A [`View`] in one word: the LID in bits 31:16, then 4 bits each for LMC, MTU and state.
     word: Atomic<u32>,
+    /// The [`Tap`]s that are on.
+    taps: Atomic<u32>,
     traffic: Traffic,
 }
 
@@ -216,6 +263,7 @@ impl PortView {
     const fn new() -> Self {
         Self {
             word: Atomic::new(0),
+            taps: Atomic::new(0),
             traffic: Traffic::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 //! `rdma link add NAME type sib netdev UNDERLAY`, and the end of what it made.
 
+use crate::debug::Files;
 use crate::driver::Sib;
 use crate::fabric::Berth;
 use crate::hca::Hca;
@@ -60,7 +61,7 @@ pub(crate) fn add(
             return Err(error);
         }
     };
-    if let Err(error) = start(cx, &hca) {
+    if let Err(error) = start(cx, &hca, name) {
         removed(cx, sleepable, &hca);
         return Err(error);
     }
@@ -100,15 +101,22 @@ fn make<'a>(
 }
 
 /// Plugs an HCA in.
-fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>) -> Result {
+fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>, name: &CStr) -> Result {
     let held = hca.hold().ok_or(ENODEV)?;
     hca.fabric.join(cx, &held)?;
+    let files = Files::new(&held, name)?;
+    *hca.debug.lock() = Some(files);
+    let other = held.try_clone().ok_or(ENODEV)?;
+    hca.fault_clock.attach(other).map_err(|_| EBUSY)?;
     hca.clock.attach(held).map_err(|_| EBUSY)
 }
 
 /// Unplugs an HCA that ib_core does not know any more, and gives its place back.
 pub(crate) fn removed(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Tracked<Hca>) {
     hca.fabric.part(cx, &hca.berth);
+    let files = hca.debug.lock().take();
+    drop(files);
+    hca.fault_clock.shutdown(cx, sleepable);
     hca.clock.shutdown(cx, sleepable);
     hca.close(cx, sleepable);
     hca.fabric.leave(cx, &hca.berth);

@@ -151,6 +151,7 @@ impl Hca {
                 header: &header,
                 span: 1,
                 source: &source,
+                damage: None,
             };
             self.transmit(cx, irqs, run, port, segment);
         }

@@ -102,6 +102,11 @@ pub(crate) struct Lease {
     pub(crate) ticket: Ticket,
 }
 
+/// `/sys/kernel/debug/sib`. May sleep.
+pub(crate) fn debug_dir() -> debugfs::Dir {
+    FABRICS.lock().debug_dir()
+}
+
 /// Finds the fabric over `underlay`, or makes it. May sleep.
 ///
 /// # Errors
@@ -133,10 +138,7 @@ pub(crate) fn acquire(
         Mtu::B4096,
     )?;
     let parent = faux::Registration::new(&name, None)?;
-    let debug = fabrics
-        .debug
-        .get_or_insert_with(|| debugfs::Dir::new(c"sib"))
-        .subdir(&name);
+    let debug = fabrics.debug_dir().subdir(&name);
     let shown = Dropped(fabric.clone());
     let dropped = debug.read_only_file(c"dropped", Ok::<_, Error>(shown));
     let mut entry = Entry {
@@ -230,6 +232,12 @@ pub(crate) fn enlist(
 }
 
 impl Fabrics {
+    fn debug_dir(&mut self) -> debugfs::Dir {
+        self.debug
+            .get_or_insert_with(|| debugfs::Dir::new(c"sib"))
+            .clone()
+    }
+
     fn position(&self, fabric: &Arc<Fabric>) -> Option<usize> {
         self.entries
             .iter()

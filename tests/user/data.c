@@ -26,6 +26,7 @@
 #define INLINE_BYTES 256u
 #define SIGNAL_EVERY 16
 #define STALL_MS 30000
+#define ALL_SETUPS 8
 #define MIB (1u << 20)
 /* Marks the wr_id of a receive. */
 #define RECV_ID (1ull << 63)
@@ -739,10 +740,10 @@ static void run(const struct setup *chosen, int rounds)
 	total_setups++;
 }
 
-/* All setups of one transport. */
-static void run_transport(int rounds)
+/* The first so many setups of one transport. */
+static void run_transport(int rounds, unsigned int setups)
 {
-	for (unsigned int bits = 0; bits < 8; bits++) {
+	for (unsigned int bits = 0; bits < setups; bits++) {
 		struct setup chosen = {
 			.type = transport->type,
 			.with_srq = bits & 1 && transport->type != IBV_QPT_UC,
@@ -768,9 +769,9 @@ int main(int argc, char **argv)
 {
 	const char *names[2] = { "sib0", "sib1" }, *only = NULL;
 	uint64_t seed = 1, began = now_ms(), seconds = 0;
-	int rounds = 10, option;
+	int rounds = 10, setups = ALL_SETUPS, option;
 
-	while ((option = getopt(argc, argv, "a:b:t:n:s:S:")) != -1) {
+	while ((option = getopt(argc, argv, "a:b:t:n:N:s:S:")) != -1) {
 		switch (option) {
 		case 'a':
 			names[0] = optarg;
@@ -784,6 +785,9 @@ int main(int argc, char **argv)
 		case 'n':
 			rounds = atoi(optarg);
 			break;
+		case 'N':
+			setups = atoi(optarg);
+			break;
 		case 's':
 			seed = strtoull(optarg, NULL, 0);
 			break;
@@ -791,7 +795,7 @@ int main(int argc, char **argv)
 			seconds = strtoull(optarg, NULL, 0);
 			break;
 		default:
-			fail("usage: data [-a DEV[:PORT]] [-b DEV[:PORT]] [-t rc|uc|ud] [-n ROUNDS] [-s SEED] [-S SECONDS]");
+			fail("usage: data [-a DEV[:PORT]] [-b DEV[:PORT]] [-t rc|uc|ud] [-n ROUNDS] [-N SETUPS] [-s SEED] [-S SECONDS]");
 		}
 	}
 	rng_seed(&rng, seed);
@@ -803,7 +807,7 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < ARRAY_SIZE(transports); i++) {
 			transport = &transports[i];
 			if (!only || !strcmp(only, transport->name))
-				run_transport(rounds);
+				run_transport(rounds, setups);
 		}
 	} while (now_ms() - began < seconds * 1000);
 	device_close(&devices[0]);

@@ -2,14 +2,20 @@
 
 //! The way of a packet: out of a port of an HCA, through the switch, to the next.
 
-use super::udp::Way;
+use super::udp::{
+    Dropped,
+    Way, //
+};
 use super::{
     End,
     Fabric,
     State, //
 };
 use crate::events;
-use crate::hca::Hca;
+use crate::hca::{
+    Hca,
+    Tap, //
+};
 use crate::payload::Source;
 use crate::run::RunQueue;
 use crate::rx;
@@ -19,6 +25,7 @@ use proto::fabric::switch::{
     Packet,
     PortMask, //
 };
+use proto::fault::Direction;
 use rdma::sync::{
     Cx,
     Held,
@@ -41,6 +48,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) span: u32,
     /// The payload.
     pub(crate) source: &'a Source<'a>,
+    /// Which of its bits is wrong, if one is: `super::fault::damage` knows which.
+    pub(crate) damage: Option<u32>,
 }
 
 impl Segment<'_> {
@@ -104,18 +113,32 @@ impl Hca {
         port: PortNum,
         segment: Segment<'_>,
     ) {
-        let view = self.view(port);
-        let dlid = segment.header.lrh.dlid;
-        if view.state < segment.needs() {
+        if self.view(port).state < segment.needs() {
             return;
         }
-        let Some(cable) = self.berth.cable(port) else {
-            return;
-        };
         if let Some(traffic) = self.traffic(port) {
             traffic.count_sent(&segment);
         }
-        let own = view.owns(dlid);
+        if self.is_tapped(port, Tap::FaultsOut) {
+            return self.suffer(cx, irqs, run, port, Direction::Out, segment);
+        }
+        self.launch(cx, irqs, run, port, segment);
+    }
+
+    /// Puts a segment on the cable of `port`.
+    pub(super) fn launch(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
+        let dlid = segment.header.lrh.dlid;
+        let Some(cable) = self.berth.cable(port) else {
+            return;
+        };
+        let own = self.view(port).owns(dlid);
         if own || segment.is_multicast() {
             self.fabric.turn_back(cx, irqs, run, cable, segment);
         }
@@ -133,9 +156,14 @@ impl Hca {
         dlid: Lid,
     ) -> bool {
         match self.berth.cable(port) {
-            Some(cable) => self.fabric.is_handed_over(cx, cable, dlid),
-            None => false,
+            Some(cable) if !self.has_faults(port) => self.fabric.is_handed_over(cx, cable, dlid),
+            _ => false,
         }
+    }
+
+    /// Whether packets of `port` may suffer, and have to pass it one by one.
+    fn has_faults(&self, port: PortNum) -> bool {
+        self.is_tapped(port, Tap::FaultsOut) || self.is_tapped(port, Tap::FaultsIn)
     }
 
     /// Takes a segment that came over the cable of `port`.
@@ -160,6 +188,21 @@ impl Hca {
             };
             events::dispatch(cx, self, port, events);
         }
+        if self.is_tapped(port, Tap::FaultsIn) {
+            return self.suffer(cx, irqs, run, port, Direction::In, segment);
+        }
+        self.accept(cx, irqs, run, port, segment);
+    }
+
+    /// Takes a segment that has passed `port`.
+    pub(super) fn accept(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        port: PortNum,
+        segment: Segment<'_>,
+    ) {
         if let Some(traffic) = self.traffic(port) {
             traffic.count_received(&segment);
         }
@@ -178,6 +221,10 @@ impl Fabric {
         segment: Segment<'_>,
     ) {
         let verdict = cx.lock(&self.state).relay(in_port, &segment);
+        let stays = matches!(verdict, Verdict::Smp | Verdict::Gmp);
+        if stays && segment.damage.is_some() {
+            return self.drops.count(Dropped::Icrc);
+        }
         match verdict {
             Verdict::Out(hop) => self.hand_on(cx, irqs, run, hop, segment),
             Verdict::Each(ports) => {
@@ -228,6 +275,7 @@ impl Fabric {
     ) {
         match hop {
             Hop::Nowhere => {}
+            Hop::Hca(..) if segment.damage.is_some() => self.drops.count(Dropped::Icrc),
             Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
             Hop::Udp(way, cookie) => self.send_packet(cx, irqs, &way, cookie, segment),
         }
@@ -241,8 +289,11 @@ impl Fabric {
             return false;
         }
         let out = state.switch.route(dlid).unwrap_or(port);
-        let end = state.ends.get(usize::from(out.get()));
-        !matches!(end, Some(End::Cable(_)))
+        match state.ends.get(usize::from(out.get())) {
+            Some(End::Cable(_)) => false,
+            Some(End::Hca(hca, port)) => !hca.has_faults(*port),
+            _ => true,
+        }
     }
 }
 

@@ -123,6 +123,7 @@ impl Fabric {
                 header: &header,
                 span: 1,
                 source: &source,
+                damage: None,
             };
             self.send_out(cx, irqs, run, port, segment);
         }
@@ -156,6 +157,7 @@ impl Fabric {
             header: &header,
             span: 1,
             source: &source,
+            damage: None,
         };
         self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
     }
@@ -182,6 +184,7 @@ impl Fabric {
                 header: &header,
                 span: 1,
                 source: &source,
+                damage: None,
             };
             self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
         }

@@ -6,6 +6,7 @@
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
+use super::fault;
 use super::route::Segment;
 use super::{
     End,
@@ -200,6 +201,9 @@ fn datagram(cookie: u64, segment: &Segment<'_>) -> Option<Skb> {
         .copy_out(0, buffer.get_mut(start..end)?)
         .ok()?;
     packet::finish::<KernelCrc>(&header, buffer).ok()?;
+    if let Some(roll) = segment.damage {
+        fault::damage(&header, buffer, roll);
+    }
     Some(skb)
 }
 
@@ -277,6 +281,7 @@ impl Fabric {
             header: &header,
             span: 1,
             source: &source,
+            damage: None,
         };
         let mut run = RunQueue::new();
         match dest {

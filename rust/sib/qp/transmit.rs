@@ -186,6 +186,7 @@ impl Qp {
                 header: &segment.header,
                 span: segment.span,
                 source: &flight.source(),
+                damage: None,
             };
             qp.hca.transmit(cx, irqs, run, port, segment);
             sent = sent.wrapping_add(1);

@@ -1,0 +1,116 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- handoff
+# vm: --kernel stock --timeout 300 -- udp
+# vm-long: --kernel debug --timeout 1800 -- handoff
+# vm-long: --kernel debug --timeout 1800 -- udp
+# vm-long: --kernel stock --timeout 1800 -- handoff 8
+# vm-long: --kernel stock --timeout 1800 -- udp 8
+#
+# Packets are lost, doubled, reordered, delayed and damaged at the ports of both
+# HCAs while every byte and every completion of reliable connections is checked;
+# cables are cut one way; HCAs go while packets are held.
+#
+#     faults.sh [handoff|udp [SETUPS]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+setups=${2:-2}
+DEBUG=/sys/kernel/debug/sib
+
+# rules DEVICE RULE...: what the port of a device does to packets from now on.
+rules() {
+	local device=$1 rule
+	shift
+	for rule; do
+		echo "$rule" >"$DEBUG/$device/1/faults" || fail "$device does not take the rule: $rule"
+	done
+}
+
+# refuses RULE: a rule that makes no sense.
+refuses() {
+	! echo "$1" 2>/dev/null >"$DEBUG/sib0/1/faults" || fail "'$1' was taken"
+}
+
+# struck DEVICE: the number of packets that the rules of a port have struck.
+struck() {
+	sed -n 's/.*struck=//p' "$DEBUG/$1/1/faults" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# suffers RULE...: data under the same rules at both HCAs; {N} is a seed.
+suffers() {
+	local device rule
+	step "$*"
+	for device in sib0 sib1; do
+		rules $device clear
+		for rule; do
+			rules $device "${rule//\{N\}/${device#sib}}"
+		done
+	done
+	run user data -a sib0 -b sib1 -t rc -n 2 -N "$setups"
+	for device in sib0 sib1; do
+		cat "$DEBUG/$device/1/faults"
+		[ "$(struck $device)" -gt 0 ] || fail "nothing was struck at $device"
+		rules $device clear
+	done
+}
+
+dropped_icrc() {
+	awk '$1 == "icrc" { sum += $2 } END { print sum + 0 }' "$DEBUG"/sib-*/dropped
+}
+
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
+datapath "${1:-handoff}"
+fabric_up
+
+step "Rules"
+for rule in nonsense "drop" "drop up" "drop in probability=101%" "drop in colour=red" "reorder in distance=0"; do
+	refuses "$rule"
+done
+[ "$(cat $DEBUG/sib0/1/faults)" = "# held=0 lost=0" ] || fail "a refused rule has left something"
+for _ in 1 2 3 4 5 6 7 8; do
+	rules sib0 "drop in probability=0% qp=0x12345"
+done
+refuses "drop in probability=0%"
+[ "$(grep -c '^drop in probability=0.0000% qp=0x12345 seed=0x0 # seen=0 struck=0$' $DEBUG/sib0/1/faults)" = 8 ] ||
+	fail "the rules are not those that were given"
+rules sib0 clear
+
+suffers "drop in probability=1% seed={N}"
+suffers "drop in probability=5% seed={N}"
+suffers "drop out probability=5% seed={N}"
+suffers "duplicate in probability=5% seed={N}"
+suffers "reorder in probability=5% seed={N}"
+suffers "delay in time=300 jitter=700 probability=10% seed={N}"
+before=$(dropped_icrc)
+suffers "corrupt out probability=2% seed={N}"
+[ "$(dropped_icrc)" -gt "$before" ] || fail "no damage was found"
+suffers "drop in probability=2% seed={N}" "duplicate out probability=2% seed={N}" \
+	"reorder out probability=2% seed={N}" "corrupt in probability=1% seed={N}"
+opensm_clean
+
+step "One way is cut"
+rules sib1 "cut in after=100"
+ibv_rc_pingpong -d sib1 -i 1 -p 18600 -n 1000 >/tmp/cut 2>&1 &
+server=$!
+within 20 listening 18600 || fail "no server"
+timeout 60 ibv_rc_pingpong -d sib0 -i 1 -p 18600 -n 1000 127.0.0.1 >/tmp/cut.client 2>&1
+status=$?
+[ $status != 0 ] && [ $status != 124 ] || fail "status $status of the client, over a cable that is cut"
+grep "transport retry counter exceeded" /tmp/cut.client || {
+	cat /tmp/cut.client
+	fail "no word of it"
+}
+kill $server
+cat $DEBUG/sib1/1/faults
+rules sib1 clear
+wait_active 60 sib0 sib1
+pair sib0 sib1 ibv_rc_pingpong -n 100
+
+step "HCAs go while packets are held"
+rules sib0 "delay out time=100000000"
+timeout -k 5 2 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc && fail "data came through"
+grep '^# held=[1-9]' $DEBUG/sib0/1/faults || fail "nothing is held"
+fabric_down
+[ ! -e $DEBUG ] || fail "debugfs still has files"
