@@ -21,6 +21,7 @@ mod reminder;
 mod response;
 mod retry;
 mod transmit;
+mod window;
 
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
@@ -44,6 +45,7 @@ use core::ops::DerefMut;
 use reminder::Reminder;
 use retry::Timer;
 pub(super) use transmit::own_bytes;
+use window::Window;
 use wire::{
     Mtu,
     Psn, //
@@ -96,6 +98,10 @@ pub(super) struct Requester<S> {
     /// How many of them may be under way at present, if fewer than the configured number: see
     /// [`Self::throttle`].
     allowance: u8,
+    window: Window,
+    /// Where the part of an RDMA READ ends that was asked for first. Before that end is reached nothing beyond it
+    /// is asked for: the peer may know the part as an operation of its own.
+    part_end: Psn,
     /// Packets sent since one asked for an acknowledgement.
     unasked: u32,
     retries_left: u8,
@@ -125,6 +131,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             next_psn: Psn::default(),
             fetches: 0,
             allowance: u8::MAX,
+            window: Window::default(),
+            part_end: Psn::default(),
             unasked: 0,
             retries_left: 0,
             rnr_retries_left: 0,
@@ -144,6 +152,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.sent_end = config.sq_psn;
         self.next_psn = config.sq_psn;
         self.allowance = u8::MAX;
+        self.window = Window::default();
+        self.part_end = config.sq_psn;
         self.renew(config);
     }
 
@@ -327,6 +337,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.cursor_psn = self.next_psn;
         self.sent_end = self.next_psn;
         self.fetches = 0;
+        self.part_end = self.next_psn;
         self.unasked = 0;
         self.timer = Timer::Off;
         self.reminder = Reminder::default();

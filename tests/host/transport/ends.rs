@@ -527,7 +527,7 @@ proptest! {
         drop_percent in 0..10u8,
         reorder_percent in 0..30u8,
     ) {
-        let faults = Faults { drop_percent, reorder_percent, cut_percent: 20, longest_span: 6, duplicate_percent: 3 };
+        let faults = Faults { drop_percent, reorder_percent, cut_percent: 20, longest_span: 6, duplicate_percent: 3, pace_nanos: 0 };
         let mut world = World::new(QpType::Rc, 1 << 14, faults, seed);
         let mut posted = [Vec::new(), Vec::new()];
         for step in 0..steps + 100 {

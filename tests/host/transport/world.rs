@@ -85,6 +85,8 @@ pub(crate) struct Faults {
     pub(crate) cut_percent: u8,
     /// Packets of the longest segment that a sender may emit.
     pub(crate) longest_span: u32,
+    /// What the link takes for each segment; others wait meanwhile, however many.
+    pub(crate) pace_nanos: u64,
 }
 
 /// Transit time of the link.
@@ -117,6 +119,8 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
     flights: BTreeMap<(u64, u64), Flight>,
     launched: u64,
+    /// When the link to each node will be free.
+    free: [u64; 2],
     /// Why packets were dropped by who got them, in order.
     pub(crate) drops: Vec<RxDrop>,
     /// Partition of the last segment that left a node.
@@ -331,6 +335,7 @@ impl World {
             dice: Dice::new(seed),
             flights: BTreeMap::new(),
             launched: 0,
+            free: [0; 2],
             drops: Vec::new(),
             last_pkey: PKey::INVALID,
             trace: Vec::new(),
@@ -413,7 +418,8 @@ impl World {
             if self.dice.percent(self.faults.drop_percent) {
                 continue;
             }
-            let mut at = self.now + TRANSIT_NANOS;
+            self.free[to] = self.free[to].max(self.now) + self.faults.pace_nanos;
+            let mut at = self.free[to] + TRANSIT_NANOS;
             if self.dice.percent(self.faults.reorder_percent) {
                 at += self.dice.below(LATE_NANOS);
             }

@@ -93,7 +93,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             Syndrome::Rnr { timer } => self.pause(now, timer, config, env),
             // If the cursor is there already, this is an echo of what it went back for.
             Syndrome::Nak(_) if self.cursor_psn == self.acked => {}
-            Syndrome::Nak(_) => self.retry(now, config, env),
+            Syndrome::Nak(_) => {
+                self.window.on_loss(config);
+                self.retry(now, config, env);
+            }
         }
     }
 
@@ -210,6 +213,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             self.cursor_psn = self.acked;
         }
         self.renew(config);
+        self.window.on_progress(count, config);
         self.reminder.on_progress(now, self.acked);
         self.restart_timer(now, config);
     }

@@ -94,6 +94,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if self.repaired != Some(self.acked) {
             self.repaired = Some(self.acked);
             self.throttle(self.allowance.min(config.max_rd_atomic) >> 1);
+            self.window.on_loss(config);
             self.go_back(now, config);
         }
     }
@@ -150,6 +151,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let timer = self.timer;
         self.reminder.on_reminded();
         self.throttle(1);
+        self.window.on_loss(config);
         self.go_back(now, config);
         self.timer = timer;
     }
@@ -164,6 +166,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             Timer::Rnr(at) if at <= now => self.restart_timer(now, config),
             Timer::Ack(at) if at <= now => {
                 self.throttle(1);
+                self.window.on_silence(config);
                 self.retry(now, config, env);
             }
             _ if self.reminder.due().is_some_and(|at| at <= now) => self.remind(now, config),

@@ -108,7 +108,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     fn room(&self, config: &QpConfig) -> u32 {
         if self.qp_type == QpType::Rc {
             let unacked = self.cursor_psn.sub(self.acked);
-            config.max_unacked.max(1).saturating_sub(unacked)
+            self.window.packets(config).saturating_sub(unacked)
         } else {
             u32::MAX
         }
@@ -130,14 +130,30 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             return Some((segment, 1, true));
         }
         if wqe.op.is_fetch() {
-            let psns = entry.psn_count.wrapping_sub(self.cursor.packet);
-            let header = fetch_header(wqe, self.cursor.packet, psn, config, limits)?;
+            let at = self.cursor.packet;
+            let left = entry.psn_count.wrapping_sub(at);
+            let mut psns = left;
+            if wqe.op == SendOp::Read {
+                if self.window.is_reduced(config) {
+                    psns = psns.min(room);
+                }
+                // The parts of one operation count as one, so there is one at a time.
+                if (psns != left || at != 0) && psn != self.acked {
+                    return None;
+                }
+                if self.part_end.is_after(psn) {
+                    psns = psns.min(self.part_end.sub(psn));
+                } else {
+                    self.part_end = psn.add(psns);
+                }
+            }
+            let header = fetch_header(wqe, (at, psns), psn, config, limits)?;
             let segment = TxSegment {
                 header,
                 span: 1,
                 payload: Payload::None,
             };
-            return Some((segment, psns, true));
+            return Some((segment, psns, psns == left));
         }
         let at = self.cursor.packet;
         let piece = Piece::cut(config.mtu, limits, (wqe.length, entry.psn_count), at, room);
@@ -148,7 +164,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         };
         let mut header = message_header(wqe, service, place, psn, config, limits)?;
         self.unasked = self.unasked.saturating_add(piece.span);
-        let window = config.max_unacked.max(1);
+        let window = self.window.packets(config);
         if self.qp_type == QpType::Rc
             && (piece.ends
                 || piece.span == room
@@ -227,10 +243,11 @@ fn message_operation(op: SendOp, place: Place) -> Option<Operation> {
     })
 }
 
-/// Headers of the request for the answer of an RDMA READ from packet `at` on, or of an atomic operation.
+/// Headers of the request for `count` packets, from packet `at` on, of the answer of an RDMA READ, or of an
+/// atomic operation.
 fn fetch_header(
     wqe: &SendWqe,
-    at: u32,
+    (at, count): (u32, u32),
     psn: Psn,
     config: &QpConfig,
     limits: &TxLimits,
@@ -252,10 +269,11 @@ fn fetch_header(
         });
     } else {
         let offset = at.wrapping_shl(config.mtu.shift());
+        let left = wqe.length.saturating_sub(offset);
         header.reth = Some(Reth {
             va: wqe.remote_va.wrapping_add(u64::from(offset)),
             rkey: wqe.rkey,
-            dma_len: wqe.length.saturating_sub(offset),
+            dma_len: left.min(count.wrapping_shl(config.mtu.shift())),
         });
     }
     Some(header)

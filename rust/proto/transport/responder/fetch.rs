@@ -23,6 +23,7 @@ use crate::transport::segment::{
 };
 use crate::transport::send_queue::ring_capacity;
 use crate::transport::wqe::MAX_MESSAGE;
+use core::cmp::Ordering;
 use core::ops::DerefMut;
 use wire::aeth::Aeth;
 use wire::atomic::AtomicAckEth;
@@ -48,7 +49,7 @@ enum Fetch {
 ///
 /// # Invariants
 ///
-/// `start <= next <= count`.
+/// `start <= next <= end <= count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     fetch: Fetch,
@@ -58,8 +59,10 @@ pub struct Resource {
     count: u32,
     /// Where the present answer began.
     start: u32,
-    /// The packet to send next; `count` when the answer is out.
+    /// The packet to send next; `end` when the answer is out.
     next: u32,
+    /// Where the present answer ends.
+    end: u32,
     /// Message sequence number after the operation.
     msn: u32,
     /// Whether the peer asked more than once.
@@ -74,6 +77,7 @@ impl Default for Resource {
             count: 0,
             start: 0,
             next: 0,
+            end: 0,
             msn: 0,
             again: false,
         }
@@ -82,7 +86,29 @@ impl Default for Resource {
 
 impl Resource {
     fn is_pending(&self) -> bool {
-        self.next != self.count
+        self.next != self.end
+    }
+
+    /// The end of the part of this answer that a repeated request names, which begins with packet `at`: a peer
+    /// may ask for less than before, and for more, of which it gets what this operation has. `None` if it is
+    /// another request.
+    fn asked_until(&self, at: u32, header: &Header, config: &QpConfig) -> Option<u32> {
+        match (self.fetch, header.reth) {
+            (Fetch::Read { rkey, va, len }, Some(reth)) => {
+                let offset = at.wrapping_shl(config.mtu.shift());
+                let end = at.checked_add(config.mtu.packets(reth.dma_len))?;
+                let part = end.wrapping_sub(at).wrapping_shl(config.mtu.shift());
+                let fits = match end.cmp(&self.count) {
+                    Ordering::Less => reth.dma_len == part,
+                    Ordering::Equal => reth.dma_len == len.saturating_sub(offset),
+                    Ordering::Greater => true,
+                };
+                let same = reth.rkey == rkey && reth.va == va.wrapping_add(u64::from(offset));
+                (same && fits).then_some(end.min(self.count))
+            }
+            (Fetch::Atomic { .. }, None) => Some(self.count),
+            _ => None,
+        }
     }
 }
 
@@ -157,13 +183,14 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.kept = self.kept.wrapping_add(1);
         self.pending = true;
         if let Some(resource) = self.get_mut(1) {
-            // INVARIANT: 0 <= 0 <= count.
+            // INVARIANT: 0 <= 0 <= count <= count.
             *resource = Resource {
                 fetch,
                 first: header.bth.psn,
                 count,
                 start: 0,
                 next: 0,
+                end: count,
                 msn,
                 again: false,
             };
@@ -202,21 +229,15 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             if at >= resource.count {
                 continue;
             }
-            let same = match (resource.fetch, header.reth) {
-                (Fetch::Read { rkey, va, len }, Some(reth)) => {
-                    let offset = at.wrapping_shl(config.mtu.shift());
-                    reth.rkey == rkey
-                        && reth.va == va.wrapping_add(u64::from(offset))
-                        && reth.dma_len == len.saturating_sub(offset)
-                }
-                (Fetch::Atomic { .. }, None) => true,
-                _ => false,
+            let Some(end) = resource.asked_until(at, header, config) else {
+                break;
             };
             // What is not out yet need not be sent again.
-            if same && at < resource.next {
-                // INVARIANT: `at` is less than `count`.
+            if at < resource.next || end > resource.end {
+                // INVARIANT: `at` is less than `end`, which is not more than `count`.
                 resource.start = at;
                 resource.next = at;
+                resource.end = end;
                 resource.again = true;
                 self.pending = true;
             }
@@ -304,8 +325,10 @@ fn answer(resource: &mut Resource, config: &QpConfig, limits: &TxLimits) -> Opti
         }
         Fetch::Read { rkey, va, len } => {
             let whole = (len, resource.count);
-            let piece = Piece::cut(config.mtu, limits, whole, resource.next, u32::MAX);
-            let operation = match Place::new(resource.next == resource.start, piece.ends) {
+            let left = resource.end.wrapping_sub(resource.next);
+            let piece = Piece::cut(config.mtu, limits, whole, resource.next, left);
+            let ends = piece.span == left;
+            let operation = match Place::new(resource.next == resource.start, ends) {
                 Place::First => Operation::ReadRespFirst,
                 Place::Middle => Operation::ReadRespMiddle,
                 Place::Last => Operation::ReadRespLast,
