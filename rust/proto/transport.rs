@@ -7,7 +7,8 @@
 //! - It posts: [`Qp::post_send`] takes a [`SendWqe`]. Scatter and gather lists and inline data stay with the
 //!   driver, which finds them again by the [`SendSlot`] that the call returns.
 //! - It transmits: while [`Qp::poll_transmit`] returns a [`TxSegment`], the driver gathers the payload that the
-//!   segment names and sends it; then it calls [`Qp::transmitted`].
+//!   segment names and sends it, and executes what [`Qp::local_request`] names; then it calls
+//!   [`Qp::transmitted`].
 //! - It receives: [`Qp::on_packet`] gets each packet or segment with its headers. The payload stays with the
 //!   driver; the machine has it placed through [`Env`].
 //! - It waits: at [`Qp::next_deadline`] it calls [`Qp::on_timeout`].
@@ -46,6 +47,8 @@ pub use env::{
     Access,
     AtomicOp,
     Env,
+    InvalidateError,
+    Placement,
     QpEvent,
     RemoteFault, //
 };

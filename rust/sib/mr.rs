@@ -64,6 +64,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::REMOTE_WRITE.bits()
         | AccessFlags::REMOTE_READ.bits()
         | AccessFlags::REMOTE_ATOMIC.bits()
+        | AccessFlags::FLUSH_GLOBAL.bits()
         | AccessFlags::HUGETLB.bits()
         | AccessFlags::RELAXED_ORDERING.bits(),
 );
@@ -152,13 +153,21 @@ impl Mr {
         self.access.contains(access)
     }
 
+    /// The offset of the `len` bytes at the address `va`; `None` if they are not all in the region.
+    fn offset(&self, va: u64, len: u32) -> Option<u64> {
+        let offset = va.checked_sub(self.iova)?;
+        let end = offset.checked_add(u64::from(len))?;
+        (end <= self.length).then_some(offset)
+    }
+
+    /// Whether the `len` bytes at the address `va` are all in the region.
+    pub(crate) fn covers(&self, va: u64, len: u32) -> bool {
+        self.offset(va, len).is_some()
+    }
+
     /// The `len` bytes at the address `va`; `None` if they are not all in the region.
     pub(crate) fn piece(mr: Held<Mr>, va: u64, len: u32) -> Option<Piece> {
-        let offset = va.checked_sub(mr.iova)?;
-        let end = offset.checked_add(u64::from(len))?;
-        if end > mr.length {
-            return None;
-        }
+        let offset = mr.offset(va, len)?;
         Some(match &mr.backing {
             Backing::User(_) => Piece::of(mr, offset as usize, len as usize),
             Backing::Kernel(space) => Piece::kernel(space.range(va, len as usize)),

@@ -22,6 +22,7 @@ use kernel::{
 };
 use proto::transport::{
     Access,
+    Placement,
     WcStatus, //
 };
 use rdma::{
@@ -175,6 +176,27 @@ impl Pd {
             return None;
         }
         Mr::piece(mr, va, len)
+    }
+
+    /// Whether a remote peer may FLUSH a range, or all, of what a key names. The right of the queue
+    /// pair is the caller's to check.
+    pub(crate) fn may_flush<L, I: Irq>(
+        &self,
+        mut cx: Cx<'_, L, I>,
+        rkey: Key,
+        range: Option<(u64, u32)>,
+        placement: Placement,
+    ) -> bool
+    where
+        PdLock: After<L>,
+    {
+        let tables = cx.lock(&self.tables);
+        let Some(mr) = tables.mrs.get(rkey.get()) else {
+            return false;
+        };
+        (!placement.global || mr.allows(AccessFlags::FLUSH_GLOBAL))
+            && (!placement.persistent || mr.allows(AccessFlags::FLUSH_PERSISTENT))
+            && range.is_none_or(|(va, len)| mr.covers(va, len))
     }
 
     /// The address handle of `number`.

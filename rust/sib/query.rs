@@ -86,7 +86,9 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
             | DeviceCaps::PORT_ACTIVE_EVENT
             | DeviceCaps::SYS_IMAGE_GUID
             | DeviceCaps::RC_RNR_NAK_GEN
-            | DeviceCaps::N_NOTIFY_CQ,
+            | DeviceCaps::N_NOTIFY_CQ
+            | DeviceCaps::FLUSH_GLOBAL
+            | DeviceCaps::ATOMIC_WRITE,
         max_qp: MAX_QP,
         max_qp_wr: MAX_QP_WR,
         max_send_sge: payload::MAX_SGE as u32,

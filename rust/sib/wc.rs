@@ -36,6 +36,11 @@ fn opcode(opcode: WcOpcode) -> ib::WcOpcode {
         WcOpcode::RdmaRead => ib::WcOpcode::RdmaRead,
         WcOpcode::CompareSwap => ib::WcOpcode::CompSwap,
         WcOpcode::FetchAdd => ib::WcOpcode::FetchAdd,
+        WcOpcode::AtomicWrite => ib::WcOpcode::AtomicWrite,
+        WcOpcode::Flush => ib::WcOpcode::Flush,
+        WcOpcode::LocalInv => ib::WcOpcode::LocalInv,
+        WcOpcode::BindMw => ib::WcOpcode::BindMw,
+        WcOpcode::RegMr => ib::WcOpcode::RegMr,
         WcOpcode::Recv => ib::WcOpcode::Recv,
         WcOpcode::RecvRdmaWithImm => ib::WcOpcode::RecvRdmaWithImm,
     }

@@ -153,7 +153,9 @@ static struct ibv_cq *create_cq(struct end *end, uint32_t depth)
 void end_create(struct end *end, struct device *device,
 		const struct end_options *options)
 {
-	struct ibv_qp_init_attr init = {
+	struct ibv_qp_init_attr_ex init = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = device->pd,
 		.qp_type = options->type,
 		.sq_sig_all = options->signal_all,
 		.cap = {
@@ -192,7 +194,11 @@ void end_create(struct end *end, struct device *device,
 	init.send_cq = end->send_cq;
 	init.recv_cq = end->recv_cq;
 	init.srq = end->srq;
-	end->qp = ibv_create_qp(device->pd, &init);
+	if (options->send_ops) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags = options->send_ops;
+	}
+	end->qp = ibv_create_qp_ex(device->context, &init);
 	check(end->qp, "%s: create_qp: %m", device->name);
 	end->inline_bytes = init.cap.max_inline_data;
 }

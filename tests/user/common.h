@@ -76,6 +76,8 @@ struct end_options {
 	bool with_srq;
 	bool with_channel;
 	bool one_cq;
+	/* What the ibv_wr_* calls are to offer (IBV_QP_EX_WITH_*); 0: none. */
+	uint64_t send_ops;
 };
 
 /* A queue pair with what it needs. */

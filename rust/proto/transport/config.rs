@@ -53,6 +53,10 @@ pub struct AccessFlags {
     pub remote_read: bool,
     /// Atomic operations.
     pub remote_atomic: bool,
+    /// FLUSH to global visibility.
+    pub flush_global: bool,
+    /// FLUSH to persistence.
+    pub flush_persistent: bool,
 }
 
 /// `rnr_retry` and its meaning "for ever".

@@ -29,6 +29,15 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteFault;
 
+/// Why a key that the peer named is not invalidated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidateError {
+    /// It names nothing that this peer may invalidate.
+    Fault,
+    /// What it names is in use, but will not be for long. The peer is asked to try again.
+    Busy,
+}
+
 /// An atomic operation on 8 bytes in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
@@ -44,6 +53,15 @@ pub enum AtomicOp {
         /// The value to add.
         add: u64,
     },
+}
+
+/// How far a FLUSH has to carry data (IBA annex A19 "Memory Placement Extensions").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// To where all that reads memory sees them.
+    pub global: bool,
+    /// To where they survive a loss of power.
+    pub persistent: bool,
 }
 
 /// Asynchronous events of a queue pair (IBA "Affiliated Asynchronous Events and Errors").
@@ -118,12 +136,32 @@ pub trait Env {
     /// [`RemoteFault`] if the key does not allow it.
     fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault>;
 
-    /// Invalidates an R_Key that the peer named.
+    /// Copies the 8 bytes of the packet to memory that the peer named, in one access. `va` is a multiple of 8.
     ///
     /// # Errors
     ///
-    /// [`RemoteFault`] if it names nothing that a peer may invalidate.
-    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault>;
+    /// [`RemoteFault`] if the key does not allow to write there.
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault>;
+
+    /// Has all that was placed before reach `placement`, in `range` (address and length, not 0) of what the key
+    /// names, or in all of it.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteFault`] if the key does not allow it.
+    fn flush(
+        &mut self,
+        rkey: Key,
+        range: Option<(u64, u32)>,
+        placement: Placement,
+    ) -> Result<(), RemoteFault>;
+
+    /// Invalidates an R_Key that the peer named. Memory is not accessed through it after success.
+    ///
+    /// # Errors
+    ///
+    /// See [`InvalidateError`].
+    fn invalidate(&mut self, rkey: Key) -> Result<(), InvalidateError>;
 
     /// Copies `len` bytes of payload from the packet's first byte on to the buffers of a send work request (an
     /// RDMA READ), from their byte `offset` on.

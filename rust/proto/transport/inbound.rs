@@ -7,6 +7,7 @@ use crate::transport::config::QpConfig;
 use crate::transport::env::{
     Access,
     Env,
+    InvalidateError,
     RemoteFault, //
 };
 use crate::transport::wc::{
@@ -43,6 +44,8 @@ enum Message {
 pub(super) enum Fault {
     /// There is no receive work request.
     NotReady,
+    /// The key that is to be invalidated is in use.
+    Busy,
     /// The request makes no sense here.
     Invalid,
     /// The peer has no right to what it names.
@@ -54,6 +57,15 @@ pub(super) enum Fault {
 impl From<RemoteFault> for Fault {
     fn from(_: RemoteFault) -> Self {
         Self::Access
+    }
+}
+
+impl From<InvalidateError> for Fault {
+    fn from(error: InvalidateError) -> Self {
+        match error {
+            InvalidateError::Fault => Self::Access,
+            InvalidateError::Busy => Self::Busy,
+        }
     }
 }
 

@@ -80,8 +80,10 @@ pub enum RxDrop {
     Malformed,
     /// A datagram or message of an unreliable connection is longer than the receive work request.
     TooLong,
-    /// There was no receive work request for an unreliable message.
+    /// There was no receive work request for the message.
     NoRecv,
+    /// The key that the message invalidates is in use at the moment.
+    Busy,
     /// Packets are missing before this one.
     OutOfSequence,
     /// This packet came before.
@@ -326,6 +328,21 @@ where
         }
         let may_begin = self.state == QpState::Rts;
         self.requester.poll(now, &self.config, limits, may_begin)
+    }
+
+    /// The local operation that the send queue has arrived at, if [`Self::poll_transmit`] has just returned `None`
+    /// because of one: to be executed, and then [`Self::local_done`]. What is not executed now comes again.
+    pub fn local_request(&self) -> Option<SendSlot> {
+        self.requester.local()
+    }
+
+    /// The local operation in `slot`, which [`Self::local_request`] named, has been executed and ends with
+    /// `status`. There may be something to send now.
+    pub fn local_done(&mut self, slot: SendSlot, status: WcStatus, env: &mut impl Env) {
+        if self.state.sends() {
+            self.requester.local_done(slot, status, env);
+        }
+        self.settle(env);
     }
 
     /// The driver has gathered the payloads of all segments polled so far, and their buffers may change:

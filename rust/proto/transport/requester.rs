@@ -15,6 +15,9 @@
 //! An error that concerns a later work request than the oldest is *parked*: the cursor does not pass it, and it
 //! becomes that work request's completion when the ones before it are complete.
 //!
+//! Local operations take no PSN. The cursor stops before one until the driver has executed it, so that what
+//! follows finds it done; going back does not execute it again.
+//!
 //! Unreliable services share all of it; there, what was sent is complete.
 
 mod reminder;
@@ -37,6 +40,7 @@ use crate::transport::wc::{
 };
 use crate::transport::wqe::{
     SendEntry,
+    SendOp,
     SendSlot,
     SendWqe,
     MAX_MESSAGE, //
@@ -111,6 +115,8 @@ pub(super) struct Requester<S> {
     /// Value of `acked` for which a missing answer was asked for again already.
     repaired: Option<Psn>,
     parked: Option<Parked>,
+    /// The local operation that the cursor stopped at when the next segment was asked for.
+    local: Option<SendSlot>,
     /// Whether a work request failed since the last [`Self::take_failure`].
     failed: bool,
 }
@@ -140,6 +146,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             reminder: Reminder::default(),
             repaired: None,
             parked: None,
+            local: None,
             failed: false,
         }
     }
@@ -212,12 +219,17 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             return false;
         }
         let is_fetch = wqe.op.is_fetch();
+        let is_alone = self.oldest.index == self.begun || self.qp_type != QpType::Rc;
         if (wqe.flags.fence && self.fetches != 0)
+            || (wqe.flags.fence && wqe.op == SendOp::LocalInv && !is_alone)
             || (is_fetch && self.fetches >= u32::from(config.max_rd_atomic.min(self.allowance)))
         {
             return false;
         }
-        let count = if wqe.op.is_atomic() || self.qp_type.is_datagram() {
+        let single = wqe.op.is_atomic() || wqe.op.is_placement() || self.qp_type.is_datagram();
+        let count = if wqe.op.is_local() {
+            0
+        } else if single {
             1
         } else {
             config.mtu.packets(wqe.length)
@@ -227,6 +239,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
         entry.first_psn = self.next_psn;
         entry.psn_count = count;
+        entry.executed = false;
         // INVARIANT: `next_psn` stays within 2^23 of `acked`; `begun` was not `head`.
         self.next_psn = self.next_psn.add(count);
         self.begun = self.begun.next();
@@ -250,6 +263,48 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let index = self.queue.index_of(slot, self.oldest.index);
         if index.since(self.oldest.index) < self.head.since(self.oldest.index) {
             self.park(index, status);
+        }
+    }
+
+    /// The local operation that is to be executed now, if there is one.
+    pub(super) fn local(&self) -> Option<SendSlot> {
+        self.local
+    }
+
+    /// The local operation in `slot` has been executed, and ends with `status`.
+    pub(super) fn local_done(&mut self, slot: SendSlot, status: WcStatus, env: &mut impl Env) {
+        if self.local != Some(slot) {
+            return;
+        }
+        self.local = None;
+        let index = self.cursor.index;
+        if status != WcStatus::Success {
+            return self.park(index, status);
+        }
+        if let Some(entry) = self.queue.get_mut(index) {
+            entry.executed = true;
+        }
+        // INVARIANT: The cursor was before `begun`.
+        self.cursor = Position {
+            index: index.next(),
+            packet: 0,
+        };
+        self.complete_local(env);
+    }
+
+    /// Completes the local operations that are the oldest work requests and have been executed.
+    fn complete_local(&mut self, env: &mut impl Env) {
+        for _ in 0..self.begun.since(self.oldest.index) {
+            let index = self.oldest.index;
+            let entry = self.queue.get(index);
+            if !entry.is_some_and(|entry| entry.wqe.op.is_local() && entry.executed) {
+                break;
+            }
+            self.complete_oldest(WcStatus::Success, env);
+            if self.cursor.index == index {
+                // INVARIANT: The cursor does not stay behind the oldest.
+                self.cursor = self.oldest;
+            }
         }
     }
 
@@ -343,6 +398,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.reminder = Reminder::default();
         self.repaired = None;
         self.parked = None;
+        self.local = None;
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {

@@ -3,8 +3,8 @@
 //! The receiving side of a connection: from request packets to memory, completions and responses.
 //!
 //! An ACK is a debt, not a packet: requests that want one are noted, and whoever polls gets a single ACK for
-//! all of them. RDMA READ and atomic operations are remembered ([`fetch`]) until the peer cannot ask for their
-//! answers again. Answers go out in the order of PSNs, and an ACK or NAK goes after them, since a response
+//! all of them. RDMA READ, atomic operations and the like are remembered ([`fetch`]) until the peer cannot ask
+//! for their answers again. Answers go out in the order of PSNs, and an ACK or NAK goes after them, since a response
 //! speaks for all requests before it.
 //!
 //! Source: IBA "Responder: receiving inbound requests", "Acknowledge message scheduling", "Duplicate requests".
@@ -49,6 +49,17 @@ use wire::Psn;
 /// Message sequence numbers have 24 bits.
 const MSN_MASK: u32 = 0xff_ffff;
 
+/// RNR timer code for a packet that was put off `times` times because a key is in use: 0.01 ms at first, since
+/// an access takes no longer as a rule, and up to 61 ms, since the processor that does it may be taken away.
+fn pause_while_busy(times: u8) -> u8 {
+    const FIRST: u8 = 1;
+    const STEP: u8 = 4;
+    const LONGEST: u8 = 25;
+    FIRST
+        .saturating_add(times.saturating_mul(STEP))
+        .min(LONGEST)
+}
+
 /// What is to be said to the peer when all answers are out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
@@ -57,8 +68,9 @@ enum Reply {
     Ack,
     /// The expected packet is missing.
     Missing,
-    /// The expected packet finds no receive work request.
-    NotReady,
+    /// The expected packet finds no receive work request, or another reason to come again after a pause with
+    /// this code.
+    NotReady(u8),
     /// The request with this PSN is refused, and the queue pair is in error.
     Refused(Psn, NakCode),
 }
@@ -89,6 +101,8 @@ pub(super) struct Responder<R> {
     /// the rest of a message is skipped (unreliable).
     broken: bool,
     reply: Reply,
+    /// How often in a row the expected packet was put off because a key is in use.
+    busy: u8,
     fetches: Fetches<R>,
 }
 
@@ -100,6 +114,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             msn: 0,
             broken: false,
             reply: Reply::None,
+            busy: 0,
             fetches: Fetches::new(storage),
         }
     }
@@ -121,6 +136,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Forgets what is to be said.
     pub(super) fn silence(&mut self) {
         self.reply = Reply::None;
+        self.busy = 0;
         self.fetches.clear();
     }
 
@@ -154,23 +170,32 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return Err(RxDrop::Duplicate.into());
         }
         let result = match header.bth.opcode.operation() {
-            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd => {
-                self.on_fetch(header, config, env)
-            }
+            operation if fetch::is_fetch(operation) => self.on_fetch(header, size, config, env),
             _ => self.on_message(header, size, config, env),
         };
         match result {
             Ok(()) => {
                 self.broken = false;
+                self.busy = 0;
                 Ok(())
             }
             Err(Fault::NotReady) => {
-                self.broken = true;
-                self.reply = Reply::NotReady;
+                self.put_off(config.min_rnr_timer);
                 Err(RxDrop::NoRecv.into())
+            }
+            Err(Fault::Busy) => {
+                self.put_off(pause_while_busy(self.busy));
+                self.busy = self.busy.saturating_add(1);
+                Err(RxDrop::Busy.into())
             }
             Err(fault) => Err(self.refuse(fault, env)),
         }
+    }
+
+    /// Has the expected packet come again after a pause.
+    fn put_off(&mut self, timer: u8) {
+        self.broken = true;
+        self.reply = Reply::NotReady(timer);
     }
 
     fn on_message(
@@ -196,6 +221,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     fn on_fetch(
         &mut self,
         header: &Header,
+        size: (u32, u32),
         config: &QpConfig,
         env: &mut impl Env,
     ) -> Result<(), Fault> {
@@ -203,7 +229,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return Err(Fault::Invalid);
         }
         let msn = self.msn.wrapping_add(1) & MSN_MASK;
-        let count = self.fetches.accept(header, msn, config, env)?;
+        let count = self.fetches.accept(header, size, msn, config, env)?;
         self.expected = self.expected.add(count);
         self.count_message();
         // The answer acknowledges all that came before.
@@ -218,9 +244,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Answers a request again that begins `behind` packets before the expected one.
     fn on_duplicate(&mut self, header: &Header, span: u32, behind: u32, config: &QpConfig) {
         match header.bth.opcode.operation() {
-            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd => {
-                self.fetches.replay(header, config);
-            }
+            operation if fetch::is_fetch(operation) => self.fetches.replay(header, config),
             // A segment of which only the end is new is refused as a whole: the peer cuts it anew. It is also a
             // sign that the peer has not heard of an earlier NAK.
             _ if span > behind => {
@@ -238,7 +262,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Tells the peer, the consumer, and the caller, that the expected request is refused for good.
     fn refuse(&mut self, fault: Fault, env: &mut impl Env) -> Refusal {
         let code = match fault {
-            Fault::Local(WcStatus::LocLenErr) | Fault::Invalid | Fault::NotReady => {
+            Fault::Local(WcStatus::LocLenErr) | Fault::Invalid | Fault::NotReady | Fault::Busy => {
                 NakCode::InvalidRequest
             }
             Fault::Access => NakCode::RemoteAccessError,
@@ -247,7 +271,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         match fault {
             Fault::Local(status) => self.inbound.complete_error(status, env),
             Fault::Access => env.event(QpEvent::AccessErr),
-            Fault::Invalid | Fault::NotReady => env.event(QpEvent::ReqErr),
+            Fault::Invalid | Fault::NotReady | Fault::Busy => env.event(QpEvent::ReqErr),
         }
         self.reply = Reply::Refused(self.expected, code);
         Refusal::Fatal
@@ -280,12 +304,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
                 },
             ),
             Reply::Missing => (self.expected, Syndrome::Nak(NakCode::PsnSequenceError)),
-            Reply::NotReady => (
-                self.expected,
-                Syndrome::Rnr {
-                    timer: config.min_rnr_timer,
-                },
-            ),
+            Reply::NotReady(timer) => (self.expected, Syndrome::Rnr { timer }),
             Reply::Refused(psn, code) => (psn, Syndrome::Nak(code)),
         };
         self.reply = Reply::None;

@@ -16,6 +16,11 @@ mod tests {
         NakCode,
         Syndrome, //
     };
+    use wire::feth::{
+        self,
+        Feth,
+        Selectivity, //
+    };
     use wire::grh::Grh;
     use wire::header::Header;
     use wire::opcode::Operation;
@@ -118,8 +123,21 @@ mod tests {
             }
             Ok(old)
         }
-        fn invalidate(&mut self, _: Key) -> Result<(), RemoteFault> {
-            Err(RemoteFault)
+        fn atomic_write(&mut self, _: Key, _: u64) -> Result<(), RemoteFault> {
+            self.counter = self.counter.wrapping_add(1);
+            Ok(())
+        }
+        fn flush(
+            &mut self,
+            _: Key,
+            _: Option<(u64, u32)>,
+            _: Placement,
+        ) -> Result<(), RemoteFault> {
+            self.counter = self.counter.wrapping_add(1);
+            Ok(())
+        }
+        fn invalidate(&mut self, _: Key) -> Result<(), InvalidateError> {
+            Err(InvalidateError::Fault)
         }
         fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
             self.place(offset, len);
@@ -201,6 +219,8 @@ mod tests {
                     remote_write: true,
                     remote_read: true,
                     remote_atomic: true,
+                    flush_global: true,
+                    ..AccessFlags::default()
                 },
                 recv_depth: 4,
                 ..QpConfig::default()
@@ -230,6 +250,10 @@ mod tests {
                 length,
                 rkey: KEY,
                 swap_add: 5,
+                flush: Feth {
+                    selectivity: Selectivity::Range as u8,
+                    placement: feth::GLOBAL_VISIBILITY,
+                },
                 flags: SendFlags {
                     signaled: true,
                     ..SendFlags::default()
@@ -445,18 +469,25 @@ mod tests {
     }
 
     #[test]
-    fn an_atomic_operation_that_comes_twice_is_executed_once() {
-        let mut one = Side::new(2);
-        let mut two = Side::new(3);
-        one.post(0, SendOp::FetchAdd, 8);
-        if let Some(request) = one.poll(0) {
-            assert_eq!(two.take(0, &request), Ok(()));
-            assert!(two.poll(0).is_some());
-            assert_eq!(two.take(0, &request), Err(RxDrop::Duplicate));
+    fn what_comes_twice_is_executed_once() {
+        for (op, counter, result) in [
+            (SendOp::FetchAdd, 5, Some(0)),
+            (SendOp::AtomicWrite, 1, None),
+            (SendOp::Flush, 1, None),
+        ] {
+            let mut one = Side::new(2);
+            let mut two = Side::new(3);
+            one.post(0, op, 8);
+            if let Some(request) = one.poll(0) {
+                assert_eq!(two.take(0, &request), Ok(()));
+                assert!(two.poll(0).is_some());
+                assert_eq!(two.take(0, &request), Err(RxDrop::Duplicate));
+            }
+            run(&mut one, &mut two, 0, None);
+            assert_eq!(two.env.counter, counter);
+            assert_eq!(one.env.result, result);
+            assert_eq!(one.env.sent[0], Some((0, WcStatus::Success)));
         }
-        run(&mut one, &mut two, 0, None);
-        assert_eq!(two.env.counter, 5);
-        assert_eq!(one.env.result, Some(0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub enum WcStatus {
     LocProtErr = 4,
     /// The queue pair went to the error state before this work request was done.
     WrFlushErr = 5,
-    /// Memory window binding failed.
+    /// Binding a memory window, registering or invalidating failed (IBA "Memory Management Operation Error").
     MwBindErr = 6,
     /// The peer's answer makes no sense.
     BadRespErr = 7,
@@ -75,6 +75,16 @@ pub enum WcOpcode {
     CompareSwap,
     /// A fetch and add.
     FetchAdd,
+    /// An ATOMIC WRITE.
+    AtomicWrite,
+    /// A FLUSH.
+    Flush,
+    /// A local invalidate.
+    LocalInv,
+    /// A bind of a memory window.
+    BindMw,
+    /// A fast registration.
+    RegMr,
     /// A receive that took a SEND.
     Recv,
     /// A receive that took the immediate data of an RDMA WRITE.
@@ -89,6 +99,11 @@ impl From<SendOp> for WcOpcode {
             SendOp::Read => Self::RdmaRead,
             SendOp::CompareSwap => Self::CompareSwap,
             SendOp::FetchAdd => Self::FetchAdd,
+            SendOp::AtomicWrite => Self::AtomicWrite,
+            SendOp::Flush => Self::Flush,
+            SendOp::LocalInv => Self::LocalInv,
+            SendOp::BindMw => Self::BindMw,
+            SendOp::RegMr => Self::RegMr,
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::transport::config::PathAv;
 use crate::transport::qp_state::QpType;
 use crate::transport::wc::WcStatus;
+use wire::feth::Feth;
 use wire::{
     Key,
     PKey,
@@ -15,6 +16,9 @@ use wire::{
 
 /// The longest message (IBA "Message Size").
 pub const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Bytes of an atomic operation.
+pub const ATOMIC_LEN: u32 = 8;
 
 /// Position of a work request in the send queue's ring: less than the length of the storage lent to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,6 +72,16 @@ pub enum SendOp {
     CompareSwap,
     /// Atomic fetch and add of 8 bytes.
     FetchAdd,
+    /// ATOMIC WRITE of 8 bytes.
+    AtomicWrite,
+    /// FLUSH.
+    Flush,
+    /// Invalidates a key of this side.
+    LocalInv,
+    /// Binds a memory window of this side.
+    BindMw,
+    /// Registers memory of this side.
+    RegMr,
 }
 
 impl SendOp {
@@ -78,17 +92,36 @@ impl SendOp {
             QpType::Rc => true,
             QpType::Uc => matches!(
                 self,
-                Self::Send | Self::SendImm | Self::Write | Self::WriteImm
+                Self::Send
+                    | Self::SendImm
+                    | Self::Write
+                    | Self::WriteImm
+                    | Self::LocalInv
+                    | Self::BindMw
+                    | Self::RegMr
             ),
             QpType::Smi | QpType::Gsi | QpType::Ud => matches!(self, Self::Send | Self::SendImm),
         }
     }
 
-    /// Whether the operation is answered with data, and counts against the limit of outstanding RDMA READ and
-    /// atomic operations.
+    /// Whether the operation has an answer of its own, not a mere ACK, and so counts against the limit of
+    /// outstanding RDMA READ and atomic operations.
     #[inline]
     pub const fn is_fetch(self) -> bool {
-        matches!(self, Self::Read | Self::CompareSwap | Self::FetchAdd)
+        matches!(self, Self::Read) || self.is_atomic() || self.is_placement()
+    }
+
+    /// Whether the operation is an extension for memory placement, which an RDMA READ response without data
+    /// answers (IBA annex A19).
+    #[inline]
+    pub const fn is_placement(self) -> bool {
+        matches!(self, Self::AtomicWrite | Self::Flush)
+    }
+
+    /// Whether the operation concerns memory of this side alone: no packet tells of it.
+    #[inline]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::LocalInv | Self::BindMw | Self::RegMr)
     }
 
     /// Whether the operation is atomic.
@@ -111,7 +144,8 @@ pub struct SendFlags {
     pub signaled: bool,
     /// The receiver's completion is a solicited event.
     pub solicited: bool,
-    /// Begins only when all RDMA READ and atomic operations before it are complete.
+    /// Begins only when all RDMA READ and atomic operations before it are complete; a local invalidate when all
+    /// work requests are.
     pub fence: bool,
 }
 
@@ -137,11 +171,11 @@ pub struct SendWqe {
     pub op: SendOp,
     /// How.
     pub flags: SendFlags,
-    /// Bytes of the message (0 to [`MAX_MESSAGE`]). An atomic operation's length is of no matter.
+    /// Bytes of the message (0 to [`MAX_MESSAGE`]), or to flush. An atomic operation's length is of no matter.
     pub length: u32,
-    /// The peer's memory: virtual address (WRITE, READ, atomics).
+    /// The peer's memory: virtual address (all but SEND).
     pub remote_va: u64,
-    /// The peer's memory: R_Key (WRITE, READ, atomics).
+    /// The peer's memory: R_Key (all but SEND).
     pub rkey: Key,
     /// Immediate data as a number whose most significant byte goes first, or the R_Key to invalidate.
     pub imm: u32,
@@ -149,6 +183,8 @@ pub struct SendWqe {
     pub compare: u64,
     /// What to swap in, or to add.
     pub swap_add: u64,
+    /// What to flush, and how far (FLUSH).
+    pub flush: Feth,
     /// Where to (datagrams only).
     pub ud: Option<UdDest>,
     /// Set by a driver that found the work request bad: it is not executed, and ends with this status in its
@@ -162,6 +198,8 @@ pub struct SendEntry {
     pub(super) wqe: SendWqe,
     /// PSN of the first packet, once the work request has begun.
     pub(super) first_psn: Psn,
-    /// Number of PSNs that it takes, at least 1, once it has begun.
+    /// Number of PSNs that it takes, once it has begun: none if it is local, else at least 1.
     pub(super) psn_count: u32,
+    /// Whether it is local and has been executed.
+    pub(super) executed: bool,
 }

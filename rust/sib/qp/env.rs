@@ -20,11 +20,16 @@ use crate::{
     },
     wc, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::barrier::smp_mb, //
+};
 use proto::transport::{
     Access,
     AtomicOp,
     Env,
+    InvalidateError,
+    Placement,
     QpEvent,
     RecvSlot,
     RecvWqe,
@@ -246,9 +251,39 @@ impl Env for Surroundings<'_> {
         .map_err(|_| RemoteFault)
     }
 
-    fn invalidate(&mut self, _rkey: Key) -> Result<(), RemoteFault> {
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault> {
+        let mut bytes = [0; size_of::<u64>()];
+        self.source
+            .copy_out(0, &mut bytes)
+            .map_err(|_| RemoteFault)?;
+        let piece = self.remote(rkey, va, bytes.len() as u32, Access::Write)?;
+        let region = piece.region().ok_or(RemoteFault)?;
+        region
+            .store(0, u64::from_ne_bytes(bytes))
+            .map_err(|_| RemoteFault)
+    }
+
+    fn flush(
+        &mut self,
+        rkey: Key,
+        range: Option<(u64, u32)>,
+        placement: Placement,
+    ) -> Result<(), RemoteFault> {
+        if !self
+            .qp
+            .pd
+            .may_flush(self.cx.reborrow(), rkey, range, placement)
+        {
+            return Err(RemoteFault);
+        }
+        // What peers write is stored by processors, and memory is coherent.
+        smp_mb();
+        Ok(())
+    }
+
+    fn invalidate(&mut self, _rkey: Key) -> Result<(), InvalidateError> {
         // Peers may invalidate regions of fast registration and windows; this device has neither.
-        Err(RemoteFault)
+        Err(InvalidateError::Fault)
     }
 
     fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {

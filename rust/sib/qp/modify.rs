@@ -208,6 +208,8 @@ fn apply(config: &mut QpConfig, attr: &QpAttr, mask: QpAttrMask, resolved: &Reso
             remote_write: attr.access.contains(ib::AccessFlags::REMOTE_WRITE),
             remote_read: attr.access.contains(ib::AccessFlags::REMOTE_READ),
             remote_atomic: attr.access.contains(ib::AccessFlags::REMOTE_ATOMIC),
+            flush_global: attr.access.contains(ib::AccessFlags::FLUSH_GLOBAL),
+            flush_persistent: attr.access.contains(ib::AccessFlags::FLUSH_PERSISTENT),
         };
     }
 }

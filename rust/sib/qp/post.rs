@@ -28,7 +28,10 @@ use proto::transport::{
 };
 use rdma::{
     ib::{
-        abi::UserData,
+        abi::{
+            UserData,
+            UserSend, //
+        },
         QpType,
         RecvWr,
         SendFlags,
@@ -96,7 +99,7 @@ fn push_user(
     let (mut wqe, request) = state.sends.decode(fetched);
     wqe.flags.signaled |= qp.sig_all;
     if let Some(request) = &request {
-        match length(&request.data) {
+        match length(request) {
             Some(length) => wqe.length = length,
             None => wqe.fault = Some(WcStatus::LocLenErr),
         }
@@ -119,11 +122,12 @@ fn push_user(
     Ok(())
 }
 
-/// Bytes of a message; `None` for more than a message may have.
-fn length(data: &UserData<'_>) -> Option<u32> {
-    match data {
-        UserData::Inline(bytes) => u32::try_from(bytes.len()).ok(),
-        UserData::Gather(list) => list.length().filter(|len| *len <= send::MAX_MESSAGE),
+/// Bytes of a message, or to flush; `None` for more than a message may have.
+fn length(request: &UserSend<'_>) -> Option<u32> {
+    match (&request.op, &request.data) {
+        (SendOp::Flush { length, .. }, _) => Some(*length),
+        (_, UserData::Inline(bytes)) => u32::try_from(bytes.len()).ok(),
+        (_, UserData::Gather(list)) => list.length().filter(|len| *len <= send::MAX_MESSAGE),
     }
 }
 

@@ -15,6 +15,7 @@ use kernel::{
 };
 use proto::transport::{
     self as machine,
+    wqe::ATOMIC_LEN,
     SendFlags,
     SendOp,
     SendSlot,
@@ -38,6 +39,7 @@ use rdma::{
     ring::Consumer, //
 };
 use wire::{
+    feth::Feth,
     Key,
     QKey,
     Qpn, //
@@ -87,9 +89,9 @@ impl SendQueue {
         ring: Option<Consumer>,
     ) -> Result<Self> {
         let max_sge = cap.max_send_sge as usize;
-        let max_inline = cap.max_inline_data as usize;
+        let inline_room = inline_room(cap.max_inline_data);
         let sges = slots.checked_mul(max_sge).ok_or(EINVAL)?;
-        let inline = slots.checked_mul(max_inline).ok_or(EINVAL)?;
+        let inline = slots.checked_mul(inline_room).ok_or(EINVAL)?;
         Ok(Self {
             ring,
             limits: SendLimits {
@@ -112,7 +114,7 @@ impl SendQueue {
                 Payload::Gather(window(&self.sges, first, *count))
             }
             Some(Data::Inline(len)) => {
-                let first = slot.wrapping_mul(self.limits.max_inline as usize);
+                let first = slot.wrapping_mul(inline_room(self.limits.max_inline));
                 Payload::Inline(window(&self.inline, first, *len))
             }
             None => Payload::Inline(&[]),
@@ -195,8 +197,8 @@ impl SendQueue {
     /// Keeps inline data.
     pub(super) fn store_inline(&mut self, slot: SendSlot, bytes: &[u8]) {
         let slot = slot.get() as usize;
-        let first = slot.wrapping_mul(self.limits.max_inline as usize);
-        let room = window_mut(&mut self.inline, first, self.limits.max_inline as usize);
+        let first = slot.wrapping_mul(inline_room(self.limits.max_inline));
+        let room = window_mut(&mut self.inline, first, inline_room(self.limits.max_inline));
         let mut len: usize = 0;
         for (to, from) in room.iter_mut().zip(bytes) {
             *to = *from;
@@ -225,6 +227,11 @@ impl Fetched {
             element: [0; MAX_ELEMENT],
         }
     }
+}
+
+/// Bytes that a slot has for data of its own. An ATOMIC WRITE carries its data in any case.
+fn inline_room(max_inline: u32) -> usize {
+    max_inline.max(ATOMIC_LEN) as usize
 }
 
 /// `len` elements from `first` on; none if there are fewer.
@@ -298,11 +305,27 @@ pub(super) fn translate<A, M>(wr_id: u64, flags: ib::SendFlags, op: &ib::SendOp<
             (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
             wqe.swap_add = *add;
         }
-        ib::SendOp::AtomicWrite { .. }
-        | ib::SendOp::Flush { .. }
-        | ib::SendOp::LocalInvalidate { .. }
-        | ib::SendOp::BindMw(_)
-        | ib::SendOp::RegMr { .. } => wqe.fault = Some(WcStatus::LocQpOpErr),
+        ib::SendOp::AtomicWrite { addr, rkey } => {
+            wqe.op = SendOp::AtomicWrite;
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+        }
+        ib::SendOp::Flush {
+            addr,
+            rkey,
+            types,
+            level,
+            ..
+        } => {
+            wqe.op = SendOp::Flush;
+            (wqe.remote_va, wqe.rkey) = (*addr, Key::new(*rkey));
+            wqe.flush = Feth {
+                selectivity: *level,
+                placement: *types,
+            };
+        }
+        ib::SendOp::LocalInvalidate { .. } | ib::SendOp::BindMw(_) | ib::SendOp::RegMr { .. } => {
+            wqe.fault = Some(WcStatus::LocQpOpErr)
+        }
     }
     wqe
 }

@@ -123,7 +123,7 @@ struct Row {
     recv: Option<WcStatus>,
 }
 
-const FAULTS: [Row; 14] = [
+const FAULTS: [Row; 21] = [
     Row {
         name: "WRITE with a wrong key",
         prepare: |_, wqe| wqe.rkey = Key::new(1),
@@ -184,6 +184,62 @@ const FAULTS: [Row; 14] = [
         name: "atomic operation on an odd address",
         prepare: |_, wqe| wqe.remote_va |= 1,
         op: SendOp::CompareSwap,
+        requester: WcStatus::RemInvReqErr,
+        event: Some(QpEvent::ReqErr),
+        recv: None,
+    },
+    Row {
+        name: "ATOMIC WRITE that the queue pair does not allow",
+        prepare: |world, _| world.nodes[1].qp.config_mut().access.remote_write = false,
+        op: SendOp::AtomicWrite,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "ATOMIC WRITE to an odd address",
+        prepare: |_, wqe| wqe.remote_va |= 4,
+        op: SendOp::AtomicWrite,
+        requester: WcStatus::RemInvReqErr,
+        event: Some(QpEvent::ReqErr),
+        recv: None,
+    },
+    Row {
+        name: "ATOMIC WRITE with a wrong key",
+        prepare: |_, wqe| wqe.rkey = Key::new(1),
+        op: SendOp::AtomicWrite,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "FLUSH that the queue pair does not allow",
+        prepare: |world, _| world.nodes[1].qp.config_mut().access.flush_global = false,
+        op: SendOp::Flush,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "FLUSH of more than the region",
+        prepare: |_, wqe| wqe.length = (1 << 16) + 1,
+        op: SendOp::Flush,
+        requester: WcStatus::RemAccessErr,
+        event: Some(QpEvent::AccessErr),
+        recv: None,
+    },
+    Row {
+        name: "FLUSH to nowhere",
+        prepare: |_, wqe| wqe.flush.placement = 0,
+        op: SendOp::Flush,
+        requester: WcStatus::RemInvReqErr,
+        event: Some(QpEvent::ReqErr),
+        recv: None,
+    },
+    Row {
+        name: "FLUSH of an unknown selectivity",
+        prepare: |_, wqe| wqe.flush.selectivity = 2,
+        op: SendOp::Flush,
         requester: WcStatus::RemInvReqErr,
         event: Some(QpEvent::ReqErr),
         recv: None,

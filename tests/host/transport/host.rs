@@ -6,6 +6,8 @@ use proto::transport::{
     Access,
     AtomicOp,
     Env,
+    InvalidateError,
+    Placement,
     QpEvent,
     RecvSlot,
     RecvWqe,
@@ -47,6 +49,13 @@ pub(crate) struct Host {
     pub(crate) retired: Vec<Vec<u8>>,
     /// Keys that peers invalidated.
     pub(crate) invalidated: Vec<Key>,
+    /// How often the next key to invalidate is in use, and each one after it.
+    pub(crate) busy: u32,
+    pub(crate) busy_again: u32,
+    /// Buffers of the local operations that were executed, in order.
+    pub(crate) executed: Vec<Vec<u8>>,
+    /// What each FLUSH found in the range that it named, or in all of the memory.
+    pub(crate) flushed: Vec<Vec<u8>>,
     /// Whether local buffers refuse access.
     pub(crate) bad_buffers: bool,
     /// A send work request whose buffers alone do.
@@ -86,6 +95,17 @@ impl Host {
         let start = va.checked_sub(MEMORY_BASE).ok_or(RemoteFault)? as usize;
         let end = start.checked_add(len as usize).ok_or(RemoteFault)?;
         self.memory.get_mut(start..end).ok_or(RemoteFault)
+    }
+
+    /// Executes a local operation.
+    pub(crate) fn execute(&mut self, slot: SendSlot) -> WcStatus {
+        self.executed
+            .push(self.send_buffers[slot.get() as usize].clone());
+        if self.bad_slot == Some(slot) {
+            WcStatus::MwBindErr
+        } else {
+            WcStatus::Success
+        }
     }
 
     fn local(buffer: &mut [u8], offset: u32, data: &[u8]) {
@@ -154,7 +174,32 @@ impl Env for Host {
         Ok(old)
     }
 
-    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault> {
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault> {
+        assert_eq!(va % 8, 0);
+        let data: [u8; 8] = self.packet[..].try_into().unwrap();
+        self.remote(rkey, va, 8)?.copy_from_slice(&data);
+        Ok(())
+    }
+
+    fn flush(
+        &mut self,
+        rkey: Key,
+        range: Option<(u64, u32)>,
+        placement: Placement,
+    ) -> Result<(), RemoteFault> {
+        assert!(placement.global || placement.persistent);
+        let (va, len) = range.unwrap_or((MEMORY_BASE, self.memory.len() as u32));
+        let found = self.remote(rkey, va, len)?.to_vec();
+        self.flushed.push(found);
+        Ok(())
+    }
+
+    fn invalidate(&mut self, rkey: Key) -> Result<(), InvalidateError> {
+        if let Some(left) = self.busy.checked_sub(1) {
+            self.busy = left;
+            return Err(InvalidateError::Busy);
+        }
+        self.busy = self.busy_again;
         self.invalidated.push(rkey);
         Ok(())
     }

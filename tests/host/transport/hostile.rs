@@ -33,6 +33,7 @@ use wire::atomic::{
     AtomicEth, //
 };
 use wire::deth::Deth;
+use wire::feth::Feth;
 use wire::header::Header;
 use wire::ieth::Ieth;
 use wire::imm::ImmDt;
@@ -153,11 +154,16 @@ fn packet(dice: &mut Dice, world: &World, to: usize) -> Header {
     header.atomic_ack = some(dice, AtomicAckEth { original: 1 });
     header.imm = some(dice, ImmDt::from_u32(1)).filter(|_| header.bth.opcode.has_imm());
     let ieth = Ieth { rkey: key(dice) };
+    let feth = Feth {
+        selectivity: dice.below(4) as u8,
+        placement: dice.below(16) as u8,
+    };
+    header.feth = some(dice, feth).filter(|_| header.bth.opcode.has_feth());
     header.ieth = some(dice, ieth).filter(|_| header.bth.opcode.has_ieth());
     header
 }
 
-const OPS: [SendOp; 8] = [
+const OPS: [SendOp; 13] = [
     SendOp::Send,
     SendOp::SendImm,
     SendOp::SendInv,
@@ -166,11 +172,16 @@ const OPS: [SendOp; 8] = [
     SendOp::Read,
     SendOp::CompareSwap,
     SendOp::FetchAdd,
+    SendOp::AtomicWrite,
+    SendOp::Flush,
+    SendOp::LocalInv,
+    SendOp::BindMw,
+    SendOp::RegMr,
 ];
 
 /// A work request of any kind, about which the driver has checked nothing.
 fn request(dice: &mut Dice, wr_id: u64) -> SendWqe {
-    let op = OPS[dice.below(8) as usize];
+    let op = OPS[dice.below(OPS.len() as u64) as usize];
     let mut request = wqe(wr_id, op, 0, 0);
     request.length = number(dice);
     request.remote_va = address(dice);

@@ -18,6 +18,7 @@ use proto::transport::{
     RxDrop,
     SendOp,
     TxSegment,
+    WcOpcode,
     WcStatus, //
 };
 use wire::aeth::{
@@ -89,6 +90,117 @@ fn a_fence_waits_for_the_reads_before_it() {
     assert!(one.poll_all(0).is_empty());
     deliver(&mut one, &answers[2..]);
     assert_eq!(operations(&one.poll_all(0)), [Operation::WriteOnly; 2]);
+}
+
+/// Executes the local operation that the node has arrived at.
+fn execute(node: &mut Node) -> bool {
+    let Some(slot) = node.qp.local_request() else {
+        return false;
+    };
+    let status = node.host.execute(slot);
+    node.qp.local_done(slot, status, &mut node.host);
+    true
+}
+
+#[test]
+fn what_follows_a_local_operation_finds_it_done() {
+    let [mut one, _] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    post(&mut one, 1, SendOp::RegMr, 0);
+    post(&mut one, 2, SendOp::Write, 10);
+    assert_eq!(operations(&one.poll_all(0)), [Operation::WriteOnly]);
+    // Not executed yet: the same again.
+    assert!(one.poll_all(0).is_empty());
+    assert!(one.host.executed.is_empty());
+    assert!(execute(&mut one));
+    assert!(!execute(&mut one));
+    assert_eq!(operations(&one.poll_all(0)), [Operation::WriteOnly]);
+    assert!(one.host.sent.is_empty());
+}
+
+#[test]
+fn a_local_operation_completes_in_its_turn_and_is_executed_once() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    post(&mut one, 1, SendOp::BindMw, 0);
+    post(&mut one, 2, SendOp::Write, 10);
+    one.poll_all(0);
+    assert!(execute(&mut one));
+    one.poll_all(0);
+    // Nothing of it arrived.
+    let now = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(now, &mut one.host);
+    let packets = one.poll_all(now.nanos());
+    assert_eq!(operations(&packets), [Operation::WriteOnly; 2]);
+    deliver(&mut two, &packets[..1]);
+    deliver(&mut one, &two.poll_all(0));
+    let wr_ids: Vec<u64> = one.host.sent.iter().map(|wc| wc.wr_id).collect();
+    assert_eq!(wr_ids, [0, 1]);
+    assert_eq!(one.host.sent[1].opcode, WcOpcode::BindMw);
+    assert_eq!(one.host.executed.len(), 1);
+}
+
+#[test]
+fn a_local_operation_that_fails_ends_what_follows() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    let slot = one.post(wqe(1, SendOp::LocalInv, 0, 0), Vec::new());
+    one.host.bad_slot = Some(slot);
+    post(&mut one, 2, SendOp::Write, 10);
+    let packets = one.poll_all(0);
+    assert!(execute(&mut one));
+    assert!(one.poll_all(0).is_empty());
+    assert!(one.host.sent.is_empty());
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(0));
+    let statuses: Vec<WcStatus> = one.host.sent.iter().map(|wc| wc.status).collect();
+    let expected = [WcStatus::Success, WcStatus::MwBindErr, WcStatus::WrFlushErr];
+    assert_eq!(statuses, expected);
+    assert_eq!(one.qp.state(), QpState::Err);
+}
+
+#[test]
+fn a_fenced_invalidate_waits_for_all_before_it() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Write, 10);
+    let mut fenced = wqe(1, SendOp::LocalInv, 0, 0);
+    fenced.flags.fence = true;
+    one.post(fenced, Vec::new());
+    let packets = one.poll_all(0);
+    assert!(!execute(&mut one));
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(0));
+    one.poll_all(0);
+    assert!(execute(&mut one));
+    assert_eq!(one.host.sent.len(), 2);
+}
+
+/// A key that is in use puts the message off, longer each time, and the message is taken once.
+#[test]
+fn a_key_in_use_is_waited_for() {
+    let [mut one, mut two] = pair(|_| {});
+    two.host.post_recv(10);
+    two.host.busy = 3;
+    post(&mut one, 0, SendOp::SendInv, 10);
+    let mut now = 0;
+    for timer in [1, 5, 9] {
+        let packets = one.poll_all(now);
+        assert_eq!(packets.len(), 1);
+        assert_eq!(two.take(now, &packets[0]), Err(RxDrop::Busy));
+        let answers = two.poll_all(now);
+        assert_eq!(syndromes(&answers), [Syndrome::Rnr { timer }]);
+        assert!(two.host.received.is_empty());
+        for answer in &answers {
+            one.take(now, answer).unwrap();
+        }
+        now = one.qp.next_deadline().unwrap().nanos();
+        one.qp.on_timeout(Instant::from_nanos(now), &mut one.host);
+    }
+    deliver(&mut two, &one.poll_all(now));
+    deliver(&mut one, &two.poll_all(now));
+    assert_eq!(two.host.received.len(), 1);
+    assert_eq!(two.host.invalidated.len(), 1);
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
 }
 
 #[test]

@@ -33,6 +33,8 @@ struct Order {
 
 const COUNTER: usize = 8;
 const LONGEST: usize = 5000;
+/// Bytes of a FLUSH at most.
+const FLUSHED: usize = 16;
 
 fn order() -> impl Strategy<Value = Order> {
     let op = prop_oneof![
@@ -44,6 +46,11 @@ fn order() -> impl Strategy<Value = Order> {
         Just(SendOp::Read),
         Just(SendOp::FetchAdd),
         Just(SendOp::CompareSwap),
+        Just(SendOp::AtomicWrite),
+        Just(SendOp::Flush),
+        Just(SendOp::LocalInv),
+        Just(SendOp::BindMw),
+        Just(SendOp::RegMr),
     ];
     let len = prop_oneof![Just(0), 0..LONGEST, Just(256), Just(1024), Just(257)];
     (op, len, any::<bool>(), any::<bool>()).prop_map(|(op, len, signaled, fence)| Order {
@@ -86,13 +93,16 @@ fn needs_recv(op: SendOp) -> bool {
     )
 }
 
-/// The work request for an order, and its buffer. Every other atomic operation on the counter is an add of 3.
+/// The work request for an order, and its buffer. A FLUSH names the first bytes of what the work request before
+/// it named.
 fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
     let atomic = order.op.is_atomic();
-    let (len, at) = if atomic {
-        (8, 0)
-    } else {
-        (order.len, region(number))
+    let (len, at) = match order.op {
+        _ if atomic => (8, 0),
+        SendOp::AtomicWrite => (8, region(number)),
+        op if op.is_local() => (0, 0),
+        SendOp::Flush => (order.len.min(FLUSHED), region(number.saturating_sub(1))),
+        _ => (order.len, region(number)),
     };
     let mut wqe = wqe(number as u64, order.op, len, at);
     wqe.flags.signaled = order.signaled;
@@ -105,8 +115,10 @@ fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
         }
         _ => {}
     }
-    let buffer = if order.op.is_fetch() {
+    let buffer = if order.op.is_fetch() && order.op != SendOp::AtomicWrite {
         vec![0; len]
+    } else if order.op.is_local() {
+        bytes(node, number, 8)
     } else {
         bytes(node, number, len)
     };
@@ -114,12 +126,19 @@ fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
 }
 
 /// Carries out the orders of both nodes and checks everything.
-fn exchange(orders: [&[Order]; 2], faults: Faults, seed: u64, tune: impl Fn(&mut QpConfig)) {
+fn exchange(
+    orders: [&[Order]; 2],
+    faults: Faults,
+    (seed, busy): (u64, u32),
+    tune: impl Fn(&mut QpConfig),
+) {
     let longest = orders[0].len().max(orders[1].len());
     let memory = COUNTER + longest * LONGEST;
     let mut world = World::new(QpType::Rc, memory, faults, seed);
     for node in 0..2 {
         tune(world.nodes[node].qp.config_mut());
+        world.nodes[node].host.busy = busy;
+        world.nodes[node].host.busy_again = busy;
         // What the peer reads.
         for (number, order) in orders[1 - node].iter().enumerate() {
             if order.op == SendOp::Read {
@@ -174,6 +193,8 @@ fn check(world: &World, node: usize, orders: &[Order]) {
     let mut counter = 0u64;
     let mut received = peer.received.iter();
     let mut invalidated = peer.invalidated.iter();
+    let mut flushed = peer.flushed.iter();
+    let mut executed = own.executed.iter();
     for (number, order) in orders.iter().enumerate() {
         let data = bytes(node, number, order.len);
         if order.op.is_atomic() {
@@ -183,6 +204,21 @@ fn check(world: &World, node: usize, orders: &[Order]) {
                 _ if counter == 6 => 1000,
                 _ => counter,
             };
+        }
+        if order.op.is_local() {
+            assert_eq!(executed.next(), Some(&bytes(node, number, 8)));
+        }
+        if order.op == SendOp::AtomicWrite {
+            assert_eq!(peer.memory[region(number)..][..8], bytes(node, number, 8));
+        }
+        if order.op == SendOp::Flush && order.len != 0 {
+            let found = flushed.next().unwrap();
+            let before = number.checked_sub(1).map(|number| &orders[number]);
+            assert_eq!(found.len(), order.len.min(FLUSHED));
+            if let Some(before) = before.filter(|before| before.op.is_write()) {
+                let len = before.len.min(found.len());
+                assert_eq!(found[..len], bytes(node, number - 1, len));
+            }
         }
         if order.op == SendOp::Read {
             assert!(own.retired[number] == data);
@@ -213,6 +249,8 @@ fn check(world: &World, node: usize, orders: &[Order]) {
     assert_eq!(peer.memory[..COUNTER], counter.to_ne_bytes());
     assert!(received.next().is_none());
     assert!(invalidated.next().is_none());
+    assert!(flushed.next().is_none());
+    assert!(executed.next().is_none());
     // In the order of posting.
     let slots: Vec<u32> = peer.received.iter().map(|(slot, _)| slot.0).collect();
     assert!(slots.windows(2).all(|pair| pair[0] < pair[1]));
@@ -230,8 +268,9 @@ proptest! {
         window in 1..40u32,
         fetches in 1..=16u8,
         reminder in prop_oneof![Just(0), 1_000..500_000u64],
+        busy in 0..3u32,
     ) {
-        exchange([&one, &two], faults, seed, |config| {
+        exchange([&one, &two], faults, (seed, busy), |config| {
             config.max_unacked = window;
             config.max_rd_atomic = fetches;
             config.max_dest_rd_atomic = fetches;

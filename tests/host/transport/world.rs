@@ -33,6 +33,11 @@ use proto::transport::{
     WcStatus, //
 };
 use std::collections::BTreeMap;
+use wire::feth::{
+    self,
+    Feth,
+    Selectivity, //
+};
 use wire::header::Header;
 use wire::icrc::SoftCrc32;
 use wire::opcode::{
@@ -158,6 +163,8 @@ pub(crate) fn config(node: usize) -> QpConfig {
             remote_write: true,
             remote_read: true,
             remote_atomic: true,
+            flush_global: true,
+            flush_persistent: true,
         },
         recv_depth: 4096,
         ..QpConfig::default()
@@ -318,6 +325,10 @@ pub(crate) fn wqe(wr_id: u64, op: SendOp, len: usize, at: usize) -> SendWqe {
         remote_va: MEMORY_BASE + at as u64,
         rkey: MEMORY_KEY,
         imm: wr_id as u32,
+        flush: Feth {
+            selectivity: Selectivity::Range as u8,
+            placement: feth::GLOBAL_VISIBILITY,
+        },
         ..SendWqe::default()
     }
 }
@@ -365,7 +376,11 @@ impl World {
                 let node = &mut self.nodes[from];
                 let has_output = node.qp.has_output();
                 let Some(segment) = node.qp.poll_transmit(now, &limits) else {
-                    break;
+                    if !self.execute_local(from) {
+                        break;
+                    }
+                    any = true;
+                    continue;
                 };
                 assert!(has_output);
                 any = true;
@@ -381,6 +396,21 @@ impl World {
             node.qp.transmitted(&mut node.host);
         }
         any
+    }
+
+    /// Executes the local operation that a node has arrived at, or sees that it has to wait; true if there is
+    /// one.
+    fn execute_local(&mut self, node: usize) -> bool {
+        let waits = self.dice.percent(20);
+        let node = &mut self.nodes[node];
+        let Some(slot) = node.qp.local_request() else {
+            return false;
+        };
+        if !waits {
+            let status = node.host.execute(slot);
+            node.qp.local_done(slot, status, &mut node.host);
+        }
+        true
     }
 
     fn launch(&mut self, from: usize, segment: TxSegment, payload: Vec<u8>) {

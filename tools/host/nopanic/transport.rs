@@ -8,8 +8,10 @@ use proto::transport::{
     AtomicOp,
     AttrMask,
     Env,
+    InvalidateError,
     ModifyError,
     Payload,
+    Placement,
     PostError,
     Qp,
     QpConfig,
@@ -62,8 +64,20 @@ impl Env for Opaque {
     fn atomic(&mut self, _: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
         (self.value)(va, op)
     }
-    fn invalidate(&mut self, rkey: Key) -> Result<(), RemoteFault> {
-        (self.remote)(0, rkey.get())
+    fn atomic_write(&mut self, _: Key, va: u64) -> Result<(), RemoteFault> {
+        (self.remote)(va, 8)
+    }
+    fn flush(
+        &mut self,
+        _: Key,
+        range: Option<(u64, u32)>,
+        _: Placement,
+    ) -> Result<(), RemoteFault> {
+        let (va, len) = range.unwrap_or_default();
+        (self.remote)(va, len)
+    }
+    fn invalidate(&mut self, rkey: Key) -> Result<(), InvalidateError> {
+        (self.remote)(0, rkey.get()).map_err(|_| InvalidateError::Busy)
     }
     fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
         (self.place)(offset, len)
@@ -115,6 +129,13 @@ pub fn transmit(
     let segment = qp.poll_transmit(now, limits);
     qp.transmitted(env);
     segment
+}
+
+pub fn local(qp: &mut AnyQp<'_>, env: &mut Opaque) {
+    if let Some(slot) = qp.local_request() {
+        qp.local_done(slot, WcStatus::Success, env);
+        qp.local_done(slot, WcStatus::MwBindErr, env);
+    }
 }
 
 pub fn gather_failed(qp: &mut AnyQp<'_>, payload: &Payload, env: &mut Opaque) {

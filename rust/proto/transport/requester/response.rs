@@ -129,12 +129,18 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let at = self.oldest.packet;
         let offset = at.wrapping_shl(config.mtu.shift());
         let left = entry.psn_count.wrapping_sub(at);
+        let op = entry.wqe.op;
+        let total = if op.is_placement() {
+            0
+        } else {
+            entry.wqe.length
+        };
         let fits = match span {
             0 => false,
-            _ if span == left => len == entry.wqe.length.saturating_sub(offset),
+            _ if span == left => len == total.saturating_sub(offset),
             _ => span < left && len == span.wrapping_shl(config.mtu.shift()),
         };
-        if entry.wqe.op != SendOp::Read || !fits {
+        if !(op == SendOp::Read || op.is_placement()) || !fits {
             return self.fail(WcStatus::BadRespErr, env);
         }
         if len != 0 {
@@ -206,6 +212,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 self.relax(config);
             }
             self.complete_oldest(WcStatus::Success, env);
+            self.complete_local(env);
         }
         if count > ahead {
             // INVARIANT: The cursor does not stay behind the oldest.

@@ -21,7 +21,8 @@ use crate::transport::wqe::{
     SendEntry,
     SendOp,
     SendSlot,
-    SendWqe, //
+    SendWqe,
+    ATOMIC_LEN, //
 };
 use core::ops::DerefMut;
 use wire::atomic::AtomicEth;
@@ -51,21 +52,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         limits: &TxLimits,
         may_begin: bool,
     ) -> Option<TxSegment> {
+        self.local = None;
         if let Timer::Rnr(at) = self.timer {
             if now < at {
                 return None;
             }
             self.restart_timer(now, config);
         }
-        if let Some(parked) = self.parked {
-            let base = self.oldest.index;
-            if parked.index.since(base) <= self.cursor.index.since(base) {
-                return None;
-            }
-        }
-        if self.cursor.index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
-            return None;
-        }
+        self.arrive(config, limits, may_begin)?;
         let room = self.room(config);
         if room == 0 || self.is_throttled(config) {
             return None;
@@ -102,6 +96,35 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Whether there are work requests that have not been sent, or have to be sent again.
     pub(in crate::transport) fn has_output(&self) -> bool {
         self.cursor.index != self.head
+    }
+
+    /// Moves the cursor to the next work request that has something to send.
+    fn arrive(&mut self, config: &QpConfig, limits: &TxLimits, may_begin: bool) -> Option<()> {
+        loop {
+            if let Some(parked) = self.parked {
+                let base = self.oldest.index;
+                if parked.index.since(base) <= self.cursor.index.since(base) {
+                    return None;
+                }
+            }
+            let index = self.cursor.index;
+            if index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
+                return None;
+            }
+            let entry = self.queue.get(index)?;
+            if !entry.wqe.op.is_local() {
+                return Some(());
+            }
+            if !entry.executed {
+                self.local = Some(self.queue.slot(index));
+                return None;
+            }
+            // INVARIANT: The cursor was before `begun`.
+            self.cursor = Position {
+                index: index.next(),
+                packet: 0,
+            };
+        }
     }
 
     /// Number of packets that may be sent without hearing from the peer.
@@ -151,7 +174,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             let segment = TxSegment {
                 header,
                 span: 1,
-                payload: Payload::None,
+                payload: match wqe.op {
+                    SendOp::AtomicWrite => own_bytes(slot, 0, ATOMIC_LEN),
+                    _ => Payload::None,
+                },
             };
             return Some((segment, psns, psns == left));
         }
@@ -233,7 +259,14 @@ fn message_operation(op: SendOp, place: Place) -> Option<Operation> {
         SendOp::SendInv  => [SendFirst,  SendMiddle,  SendLastInv,  SendOnlyInv],
         SendOp::Write    => [WriteFirst, WriteMiddle, WriteLast,    WriteOnly],
         SendOp::WriteImm => [WriteFirst, WriteMiddle, WriteLastImm, WriteOnlyImm],
-        SendOp::Read | SendOp::CompareSwap | SendOp::FetchAdd => return None,
+        SendOp::Read
+        | SendOp::CompareSwap
+        | SendOp::FetchAdd
+        | SendOp::AtomicWrite
+        | SendOp::Flush
+        | SendOp::LocalInv
+        | SendOp::BindMw
+        | SendOp::RegMr => return None,
     };
     Some(match place {
         Place::First => first,
@@ -243,8 +276,8 @@ fn message_operation(op: SendOp, place: Place) -> Option<Operation> {
     })
 }
 
-/// Headers of the request for `count` packets, from packet `at` on, of the answer of an RDMA READ, or of an
-/// atomic operation.
+/// Headers of the request for `count` packets, from packet `at` on, of the answer of an RDMA READ, or of another
+/// operation that has one.
 fn fetch_header(
     wqe: &SendWqe,
     (at, count): (u32, u32),
@@ -256,6 +289,8 @@ fn fetch_header(
         SendOp::Read => Operation::ReadRequest,
         SendOp::CompareSwap => Operation::CompareSwap,
         SendOp::FetchAdd => Operation::FetchAdd,
+        SendOp::AtomicWrite => Operation::AtomicWrite,
+        SendOp::Flush => Operation::Flush,
         _ => return None,
     };
     let opcode = Opcode::new(Service::Rc, operation)?;
@@ -273,8 +308,15 @@ fn fetch_header(
         header.reth = Some(Reth {
             va: wqe.remote_va.wrapping_add(u64::from(offset)),
             rkey: wqe.rkey,
-            dma_len: left.min(count.wrapping_shl(config.mtu.shift())),
+            dma_len: match wqe.op {
+                SendOp::AtomicWrite => ATOMIC_LEN,
+                SendOp::Flush => wqe.length,
+                _ => left.min(count.wrapping_shl(config.mtu.shift())),
+            },
         });
     }
+    // A request with a payload that has an answer is one that asks for it.
+    header.bth.ack_req = opcode.has_payload();
+    header.feth = opcode.has_feth().then_some(wqe.flush);
     Some(header)
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA READ and atomic operations that the peer asked for: their answers, now and again.
+//! RDMA READ, atomic and placement operations that the peer asked for: their answers, now and again.
 //!
 //! The last operations are kept, as many as the peer may have outstanding: a new one proves that the oldest
-//! was answered. An atomic operation is executed once and its result kept. An RDMA READ that is asked for
-//! again is read again from the packet that the peer names.
+//! was answered. Atomic operations, ATOMIC WRITE and FLUSH are executed once, and the result is kept. An RDMA
+//! READ that is asked for again is read again from the packet that the peer names.
+//!
+//! Source: IBA "RDMA READ Responses", "ATOMIC Operations", and annex A19 "Memory Placement Extensions".
 
 use crate::transport::config::QpConfig;
 use crate::transport::env::{
     Access,
     AtomicOp,
-    Env, //
+    Env,
+    Placement, //
 };
 use crate::transport::inbound::Fault;
 use crate::transport::segment::{
@@ -22,11 +25,18 @@ use crate::transport::segment::{
     TxSegment, //
 };
 use crate::transport::send_queue::ring_capacity;
-use crate::transport::wqe::MAX_MESSAGE;
+use crate::transport::wqe::{
+    ATOMIC_LEN,
+    MAX_MESSAGE, //
+};
 use core::cmp::Ordering;
 use core::ops::DerefMut;
 use wire::aeth::Aeth;
 use wire::atomic::AtomicAckEth;
+use wire::feth::{
+    self,
+    Selectivity, //
+};
 use wire::header::Header;
 use wire::opcode::{
     Opcode,
@@ -41,8 +51,28 @@ use wire::{
 /// An operation that is answered with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
-    Read { rkey: Key, va: u64, len: u32 },
-    Atomic { original: u64 },
+    Read {
+        rkey: Key,
+        va: u64,
+        len: u32,
+    },
+    Atomic {
+        original: u64,
+    },
+    /// ATOMIC WRITE or FLUSH.
+    Placement(Operation),
+}
+
+/// Whether a request is one that is answered here.
+pub(super) fn is_fetch(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::ReadRequest
+            | Operation::CompareSwap
+            | Operation::FetchAdd
+            | Operation::AtomicWrite
+            | Operation::Flush
+    )
 }
 
 /// Room to remember one RDMA READ or atomic operation that the peer asked for.
@@ -107,6 +137,9 @@ impl Resource {
                 (same && fits).then_some(end.min(self.count))
             }
             (Fetch::Atomic { .. }, None) => Some(self.count),
+            (Fetch::Placement(operation), Some(_)) => {
+                (operation == header.bth.opcode.operation()).then_some(self.count)
+            }
             _ => None,
         }
     }
@@ -165,17 +198,29 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.ring.get_mut(position as usize)
     }
 
-    /// Takes a new operation, executes it if it is atomic, and returns the number of its PSNs.
+    /// Takes a new operation with `len` bytes of payload in `span` packets, executes it unless it is an RDMA
+    /// READ, and returns the number of its PSNs.
     pub(super) fn accept(
         &mut self,
         header: &Header,
+        (span, len): (u32, u32),
         msn: u32,
         config: &QpConfig,
         env: &mut impl Env,
     ) -> Result<u32, Fault> {
         self.make_room(config)?;
-        let (fetch, count) = match header.bth.opcode.operation() {
+        let operation = header.bth.opcode.operation();
+        let expected = match operation {
+            Operation::AtomicWrite => ATOMIC_LEN,
+            _ => 0,
+        };
+        if (span, len) != (1, expected) {
+            return Err(Fault::Invalid);
+        }
+        let (fetch, count) = match operation {
             Operation::ReadRequest => read(header, config, env)?,
+            Operation::AtomicWrite => atomic_write(header, config, env)?,
+            Operation::Flush => flush(header, config, env)?,
             _ => atomic(header, config, env)?,
         };
         self.newest = self.newest.wrapping_add(1);
@@ -293,9 +338,61 @@ fn read(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch
     Ok((fetch, config.mtu.packets(len)))
 }
 
+/// The bits of an address that are 0 for an atomic access.
+const ALIGNMENT_MASK: u64 = ATOMIC_LEN as u64 - 1;
+
+/// Executes an ATOMIC WRITE.
+fn atomic_write(
+    header: &Header,
+    config: &QpConfig,
+    env: &mut impl Env,
+) -> Result<(Fetch, u32), Fault> {
+    let reth = header.reth.ok_or(Fault::Invalid)?;
+    if reth.dma_len != ATOMIC_LEN || reth.va & ALIGNMENT_MASK != 0 {
+        return Err(Fault::Invalid);
+    }
+    if !config.access.remote_write {
+        return Err(Fault::Access);
+    }
+    env.atomic_write(reth.rkey, reth.va)?;
+    Ok((Fetch::Placement(Operation::AtomicWrite), 1))
+}
+
+/// Executes a FLUSH. All requests before it have been executed.
+fn flush(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch, u32), Fault> {
+    const KNOWN: u8 = feth::GLOBAL_VISIBILITY | feth::PERSISTENCE;
+    let reth = header.reth.ok_or(Fault::Invalid)?;
+    let feth = header.feth.ok_or(Fault::Invalid)?;
+    let placement = Placement {
+        global: feth.placement & feth::GLOBAL_VISIBILITY != 0,
+        persistent: feth.placement & feth::PERSISTENCE != 0,
+    };
+    let range = if feth.selectivity == Selectivity::Range as u8 {
+        Some((reth.va, reth.dma_len))
+    } else {
+        None
+    };
+    if feth.placement & !KNOWN != 0
+        || feth.placement == 0
+        || feth.selectivity > Selectivity::Region as u8
+        || reth.dma_len > MAX_MESSAGE
+    {
+        return Err(Fault::Invalid);
+    }
+    if (placement.global && !config.access.flush_global)
+        || (placement.persistent && !config.access.flush_persistent)
+    {
+        return Err(Fault::Access);
+    }
+    // As with RDMA READ and WRITE, no bytes need no key.
+    if range.is_none_or(|(_, len)| len != 0) {
+        env.flush(reth.rkey, range, placement)?;
+    }
+    Ok((Fetch::Placement(Operation::Flush), 1))
+}
+
 /// Executes an atomic operation.
 fn atomic(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch, u32), Fault> {
-    const ALIGNMENT_MASK: u64 = 7;
     let eth = header.atomic.ok_or(Fault::Invalid)?;
     if eth.va & ALIGNMENT_MASK != 0 {
         return Err(Fault::Invalid);
@@ -319,9 +416,13 @@ fn atomic(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fet
 fn answer(resource: &mut Resource, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
     let psn = resource.first.add(resource.next);
     let (operation, piece, payload) = match resource.fetch {
-        Fetch::Atomic { .. } => {
+        Fetch::Atomic { .. } | Fetch::Placement(_) => {
+            let operation = match resource.fetch {
+                Fetch::Atomic { .. } => Operation::AtomicAck,
+                _ => Operation::ReadRespOnly,
+            };
             let piece = Piece::cut(config.mtu, limits, (0, 1), 0, 1);
-            (Operation::AtomicAck, piece, Payload::None)
+            (operation, piece, Payload::None)
         }
         Fetch::Read { rkey, va, len } => {
             let whole = (len, resource.count);

@@ -49,6 +49,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.broken = true;
         Err(match fault {
             Fault::NotReady => RxDrop::NoRecv.into(),
+            Fault::Busy => RxDrop::Busy.into(),
             Fault::Invalid | Fault::Access => RxDrop::Refused.into(),
             Fault::Local(WcStatus::LocLenErr) => RxDrop::TooLong.into(),
             Fault::Local(status) => {

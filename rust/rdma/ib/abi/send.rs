@@ -73,7 +73,7 @@ struct AtomicWr {
 #[repr(C)]
 struct FlushWr {
     addr: u64,
-    length: u32,
+    reserved: u32,
     rkey: u32,
     types: u8,
     level: u8,
@@ -266,7 +266,8 @@ fn decode_connected(wqe: &SendWqe) -> Option<SendOp<u32, Infallible>> {
             Some(SendOp::Flush {
                 addr: flush.addr,
                 rkey: flush.rkey,
-                length: flush.length,
+                // librxe leaves `flush.length` alone.
+                length: wqe.dma.length,
                 types: flush.types,
                 level: flush.level,
             })
