@@ -2,8 +2,10 @@
 
 #include <linux/build_bug.h>
 #include <net/net_namespace.h>
+#include <net/netlink.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_rxe.h>
+#include <rdma/rdma_netlink.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "ib.h"
@@ -36,6 +38,19 @@ int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata)
 int sib_helper_ib_respond_empty_udata(struct ib_udata *udata)
 {
 	return ib_respond_empty_udata(udata);
+}
+
+struct nlattr *sib_helper_nest_start(struct sk_buff *msg)
+{
+	return nla_nest_start(msg, RDMA_NLDEV_ATTR_DRIVER);
+}
+
+void sib_helper_nest_end(struct sk_buff *msg, struct nlattr *nest, bool keep)
+{
+	if (keep)
+		nla_nest_end(msg, nest);
+	else
+		nla_nest_cancel(msg, nest);
 }
 
 /* The layouts of rust/rdma/ib/abi, as the compiler of the kernel sees them. */

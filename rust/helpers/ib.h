@@ -9,6 +9,8 @@ bool sib_helper_ib_device_try_get(struct ib_device *device);
 bool sib_helper_ib_device_registered(struct ib_device *device);
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata);
 int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata);
+struct nlattr *sib_helper_nest_start(struct sk_buff *msg);
+void sib_helper_nest_end(struct sk_buff *msg, struct nlattr *nest, bool keep);
 int sib_helper_ib_respond_empty_udata(struct ib_udata *udata);
 
 #endif

@@ -63,6 +63,10 @@ pub use qp_state::{
     QpState,
     QpType, //
 };
+pub use requester::{
+    Lapse,
+    Progress, //
+};
 pub use responder::Resource;
 pub use segment::{
     Payload,

@@ -65,6 +65,7 @@
 pub mod abi;
 mod access;
 mod ah;
+mod detail;
 mod device;
 mod device_attr;
 mod driver;
@@ -79,6 +80,7 @@ mod ops;
 mod page_list;
 mod port;
 mod qp_attr;
+mod stats;
 mod udata;
 mod upcall;
 mod wc;
@@ -90,6 +92,7 @@ pub use ah::{
     AhAttr,
     GlobalRoute, //
 };
+pub use detail::Detail;
 pub use device::{
     Device,
     DeviceInit,
@@ -152,6 +155,7 @@ pub use qp_attr::{
     QpState,
     QpType, //
 };
+pub use stats::CounterName;
 pub use upcall::{
     CqUpcall,
     DeviceUpcall,

@@ -25,6 +25,7 @@ use rdma::{
         abi::UverbsWc,
         CqInit,
         CqUpcall,
+        Detail,
         NewCq,
         Notify,
         Wc,
@@ -240,6 +241,21 @@ pub(crate) fn req_notify(cx: &mut Cx<'_, Unlocked>, cq: &Cq, notify: Notify) -> 
 }
 
 impl Cq {
+    /// Tells details.
+    pub(crate) fn show(&self, cx: &mut Cx<'_, Unlocked>, detail: &mut Detail<'_>) -> Result {
+        let (pending, armed, overrun) = {
+            let state = cx.lock(&self.state);
+            let pending = match &state.entries {
+                Entries::User(producer) => producer.pending(),
+                Entries::Kernel(list) => list.len as u32,
+            };
+            (pending, state.armed as u8, state.overrun)
+        };
+        detail.number(c"pending", u64::from(pending))?;
+        detail.number(c"armed", u64::from(armed))?;
+        detail.number(c"overrun", u64::from(overrun))
+    }
+
     /// Adds a completion. `solicited` is whether a client that waits for solicited ones wants it.
     pub(crate) fn push<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, wc: Wc, solicited: bool)
     where

@@ -6,6 +6,7 @@ use crate::ah::{
     self,
     Ah, //
 };
+use crate::counters;
 use crate::cq::{
     self,
     Cq, //
@@ -36,8 +37,10 @@ use kernel::sync::Arc;
 use rdma::ib::{
     AccessFlags,
     AhAttr,
+    CounterName,
     CqInit,
     CqUpcall,
+    Detail,
     DeviceAttr,
     Driver,
     Link,
@@ -100,6 +103,7 @@ impl Link for Sib {
 #[vtable]
 impl Driver for Sib {
     const LINK_TYPE: &'static CStr = c"sib";
+    const PORT_COUNTERS: &'static [CounterName] = counters::NAMES;
 
     type Device = Tracked<Hca>;
     type Pd = Arc<Pd>;
@@ -139,6 +143,26 @@ impl Driver for Sib {
         index: u16,
     ) -> Result<u16> {
         Ok(query::pkey(&mut cx, dev, query::port_num(dev, port)?, index)?.get())
+    }
+
+    fn port_counters(dev: &Self::Device, port: u32, values: &mut [u64]) -> Result {
+        query::counters(dev, query::port_num(dev, port)?, values)
+    }
+
+    fn show_qp(mut cx: Cx<'_, Unlocked>, qp: &Self::Qp, detail: &mut Detail<'_>) -> Result {
+        qp.show(&mut cx, detail)
+    }
+
+    fn show_cq(mut cx: Cx<'_, Unlocked>, cq: &Self::Cq, detail: &mut Detail<'_>) -> Result {
+        cq.show(&mut cx, detail)
+    }
+
+    fn show_mr(_cx: Cx<'_, Unlocked>, mr: &Self::Mr, detail: &mut Detail<'_>) -> Result {
+        mr::show(mr, detail)
+    }
+
+    fn show_srq(mut cx: Cx<'_, Unlocked>, srq: &Self::Srq, detail: &mut Detail<'_>) -> Result {
+        srq::show(&mut cx, srq, detail)
     }
 
     fn modify_port(

@@ -2,6 +2,7 @@
 
 //! A host channel adapter: what all verbs, the management agents and the fabric share.
 
+use crate::counters::Counters;
 use crate::debug;
 use crate::fabric::{
     Berth,
@@ -186,6 +187,11 @@ impl Hca {
         Some(&self.view_of(port)?.traffic)
     }
 
+    /// What has happened at `port`, beside what the agents count.
+    pub(crate) fn counters(&self, port: PortNum) -> Option<&Counters> {
+        Some(&self.view_of(port)?.counters)
+    }
+
     /// Whether `tap` is on `port`.
     #[inline]
     pub(crate) fn is_tapped(&self, port: PortNum, tap: Tap) -> bool {
@@ -252,6 +258,7 @@ struct PortView {
     /// The [`Tap`]s that are on.
     taps: Atomic<u32>,
     traffic: Traffic,
+    counters: Counters,
 }
 
 const LID_SHIFT: u32 = 16;
@@ -265,6 +272,7 @@ impl PortView {
             word: Atomic::new(0),
             taps: Atomic::new(0),
             traffic: Traffic::new(),
+            counters: Counters::new(),
         }
     }
 

@@ -22,6 +22,7 @@ use rdma::{
     ib::{
         self,
         AccessFlags,
+        Detail,
         NewMr, //
     },
     mem::{
@@ -181,4 +182,12 @@ impl Mr {
             Backing::Kernel(_) => None,
         }
     }
+}
+
+/// Tells details.
+pub(crate) fn show(mr: &Mr, detail: &mut Detail<'_>) -> Result {
+    let pinned = matches!(mr.backing, Backing::User(_));
+    detail.hex(c"iova", mr.iova)?;
+    detail.hex(c"access", u64::from(mr.access.bits()))?;
+    detail.number(c"pinned", u64::from(pinned))
 }

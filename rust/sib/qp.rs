@@ -37,6 +37,7 @@ pub(crate) use post::{
 };
 
 use crate::{
+    counters::Counters,
     cq::Cq,
     fabric::Segment,
     hca::Hca,
@@ -72,6 +73,7 @@ use proto::{
 };
 use rdma::{
     ib::{
+        Detail,
         QpAttr,
         QpCap,
         QpRef,
@@ -191,6 +193,11 @@ impl Qp {
         PortNum::new(self.port.load(Relaxed) as u8)
     }
 
+    /// The counters of its port.
+    fn counters(&self) -> Option<&Counters> {
+        self.hca.counters(self.port())
+    }
+
     /// What completions of kernel clients refer to.
     pub(crate) fn reference(&self) -> Option<QpRef> {
         self.space.is_some().then(|| self.upcall.qp_ref())
@@ -230,10 +237,13 @@ impl Qp {
             let now = crate::fabric::now();
             let len = segment.source.len() as u32;
             // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
-            let _ = state.with_machine(qp, cx, *segment.source, |machine, env| {
+            let outcome = state.with_machine(qp, cx, *segment.source, |machine, env| {
                 env.pkey_index = pkey_index;
                 machine.on_packet(now, segment.header, segment.span, len, env)
             });
+            if let Some(counters) = qp.counters() {
+                counters.count_packet(segment.header, outcome, matches!(qp.ty, QpType::Rc));
+            }
             qp.watch(state);
             let events = core::mem::take(&mut state.events);
             (state.machine.has_output(), events)
@@ -244,6 +254,27 @@ impl Qp {
             }
         }
         qp.deliver(cx, irqs, events);
+    }
+
+    /// Tells details.
+    pub(crate) fn show(&self, cx: &mut Cx<'_, Unlocked>, detail: &mut Detail<'_>) -> Result {
+        let (progress, recvs, limits) = {
+            let state = cx.lock(&self.state);
+            let config = state.machine.config();
+            let limits = (config.max_unacked, config.reminder_floor.nanos());
+            (state.machine.progress(), state.recvs.len(), limits)
+        };
+        let unacked = progress.sent_end.sub(progress.acked);
+        detail.number(c"sends", u64::from(progress.sends))?;
+        detail.number(c"begun", u64::from(progress.begun))?;
+        detail.number(c"fetches", u64::from(progress.fetches))?;
+        detail.number(c"acked_psn", u64::from(progress.acked.get()))?;
+        detail.number(c"unacked_pkts", u64::from(unacked))?;
+        detail.number(c"max_unacked_pkts", u64::from(limits.0))?;
+        detail.number(c"reminder_ns", limits.1)?;
+        detail.number(c"retries_left", u64::from(progress.retries_left))?;
+        detail.number(c"rnr_retries_left", u64::from(progress.rnr_retries_left))?;
+        detail.number(c"recvs", u64::from(recvs))
     }
 
     /// Sets the timer to what the machine waits for.
@@ -342,7 +373,10 @@ impl Expire for Qp {
             state.alarm = None;
             let now = Instant::from_nanos(rdma::time::now_ns());
             state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
-                machine.on_timeout(now, env);
+                let lapse = machine.on_timeout(now, env);
+                if let Some(counters) = this.counters() {
+                    counters.count_lapse(lapse);
+                }
                 if machine.state() == QpState::Err {
                     machine.flush_recv(env);
                 }

@@ -124,6 +124,18 @@ pub(crate) fn port_num(hca: &Hca, port: u32) -> Result<PortNum> {
     }
 }
 
+/// The values of the counters of `port`, in the order of their names.
+///
+/// # Errors
+///
+/// `EINVAL` if there is no such port.
+pub(crate) fn counters(hca: &Hca, port: PortNum, values: &mut [u64]) -> Result {
+    let traffic = hca.traffic(port).ok_or(EINVAL)?;
+    let counters = hca.counters(port).ok_or(EINVAL)?;
+    counters.report(traffic.packets(), values);
+    Ok(())
+}
+
 /// Reads something of a port under the lock.
 fn of_port<T>(
     cx: &mut Cx<'_, Unlocked>,

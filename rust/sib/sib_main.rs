@@ -8,6 +8,7 @@
 //!
 //! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core calls, [`hca`] what a device is.
 //! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others.
+//! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.
 //! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
 //! - [`qp`], [`cq`], [`srq`], [`pd`], [`mr`], [`ah`] and [`mcast`] are the objects of verbs; [`payload`],
@@ -17,6 +18,7 @@
 
 mod ah;
 mod config;
+mod counters;
 mod cq;
 mod debug;
 mod driver;

@@ -25,6 +25,7 @@ use kernel::{
 use rdma::{
     ib::{
         abi,
+        Detail,
         NewSrq,
         RecvWr,
         SrqAttr,
@@ -152,6 +153,18 @@ pub(crate) fn query(cx: &mut Cx<'_, Unlocked>, srq: &Srq) -> SrqAttr {
         max_sge: srq.max_sge,
         limit: state.limit,
     }
+}
+
+/// Tells details.
+pub(crate) fn show(cx: &mut Cx<'_, Unlocked>, srq: &Srq, detail: &mut Detail<'_>) -> Result {
+    let (max_wr, limit, pending) = {
+        let state = cx.lock(&srq.state);
+        (state.max_wr, state.limit, state.queue.len())
+    };
+    detail.number(c"max_wr", u64::from(max_wr))?;
+    detail.number(c"max_sge", u64::from(srq.max_sge))?;
+    detail.number(c"limit", u64::from(limit))?;
+    detail.number(c"recvs", u64::from(pending))
 }
 
 /// Takes a receive work request of a kernel client.

@@ -15,7 +15,11 @@ use crate::transport::qp_state::{
     QpType,
     TransitionError, //
 };
-use crate::transport::requester::Requester;
+use crate::transport::requester::{
+    Lapse,
+    Progress,
+    Requester, //
+};
 use crate::transport::responder::{
     Refusal,
     Resource,
@@ -154,6 +158,11 @@ where
     /// The PSN that the next work request will begin with.
     pub fn sq_psn(&self) -> Psn {
         self.requester.next_psn()
+    }
+
+    /// How far the work of the send queue has come.
+    pub fn progress(&self) -> Progress {
+        self.requester.progress()
     }
 
     /// The PSN that is expected next.
@@ -460,11 +469,14 @@ where
         self.requester.next_deadline()
     }
 
-    /// Does what is due at `now`. Harmless when called early.
-    pub fn on_timeout(&mut self, now: Instant, env: &mut impl Env) {
-        if self.state.sends() {
-            self.requester.on_timeout(now, &self.config, env);
-        }
+    /// Does what is due at `now`, and returns what that was. Harmless when called early.
+    pub fn on_timeout(&mut self, now: Instant, env: &mut impl Env) -> Lapse {
+        let lapse = if self.state.sends() {
+            self.requester.on_timeout(now, &self.config, env)
+        } else {
+            Lapse::None
+        };
         self.settle(env);
+        lapse
     }
 }

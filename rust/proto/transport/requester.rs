@@ -47,6 +47,7 @@ use crate::transport::wqe::{
 };
 use core::ops::DerefMut;
 use reminder::Reminder;
+pub use retry::Lapse;
 use retry::Timer;
 pub(super) use transmit::own_bytes;
 use window::Window;
@@ -68,6 +69,25 @@ struct Position {
 struct Parked {
     index: Index,
     status: WcStatus,
+}
+
+/// How far the work of a send queue has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Work requests that are not complete.
+    pub sends: u32,
+    /// Those of them that have their PSNs.
+    pub begun: u32,
+    /// RDMA READ and atomic operations among those.
+    pub fetches: u32,
+    /// The first PSN that is not acknowledged.
+    pub acked: Psn,
+    /// One after the last PSN ever sent.
+    pub sent_end: Psn,
+    /// How often the ACK timeout may still run out.
+    pub retries_left: u8,
+    /// How often the peer may still be not ready.
+    pub rnr_retries_left: u8,
 }
 
 /// The sending side of a queue pair.
@@ -191,6 +211,19 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         // INVARIANT: There was room.
         self.head = self.head.next();
         Some(slot)
+    }
+
+    /// How far the work has come.
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            sends: self.head.since(self.oldest.index),
+            begun: self.begun.since(self.oldest.index),
+            fetches: self.fetches,
+            acked: self.acked,
+            sent_end: self.sent_end,
+            retries_left: self.retries_left,
+            rnr_retries_left: self.rnr_retries_left,
+        }
     }
 
     /// Whether all work that has begun is complete.

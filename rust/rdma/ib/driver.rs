@@ -6,7 +6,9 @@ use super::{
     unsupported,
     AccessFlags,
     AhAttr,
+    CounterName,
     CqUpcall,
+    Detail,
     DeviceAttr,
     Mad,
     MadResult,
@@ -217,6 +219,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The type of link in `rdma link add NAME type TYPE`.
     const LINK_TYPE: &'static CStr;
 
+    /// The names of the counters that each port has beside those of performance management; at least one.
+    const PORT_COUNTERS: &'static [CounterName];
+
     /// The handle of a device. Dropped when the device is removed.
     type Device: Send + Sync + 'static;
     /// The handle of a protection domain.
@@ -255,6 +260,21 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// An entry of the P_Key table; zero if the entry is empty.
     fn query_pkey(cx: Cx<'_, Unlocked>, dev: &Self::Device, port: u32, index: u16) -> Result<u16>;
+
+    /// Stores the values of [`Self::PORT_COUNTERS`] for a port.
+    fn port_counters(dev: &Self::Device, port: u32, values: &mut [u64]) -> Result;
+
+    /// Tells details of a queue pair, as do the next three functions of other objects.
+    fn show_qp(cx: Cx<'_, Unlocked>, qp: &Self::Qp, detail: &mut Detail<'_>) -> Result;
+
+    /// Tells details of a completion queue.
+    fn show_cq(cx: Cx<'_, Unlocked>, cq: &Self::Cq, detail: &mut Detail<'_>) -> Result;
+
+    /// Tells details of a memory region.
+    fn show_mr(cx: Cx<'_, Unlocked>, mr: &Self::Mr, detail: &mut Detail<'_>) -> Result;
+
+    /// Tells details of a shared receive queue.
+    fn show_srq(cx: Cx<'_, Unlocked>, srq: &Self::Srq, detail: &mut Detail<'_>) -> Result;
 
     /// Changes a port for a client of ib_core.
     fn modify_port(

@@ -19,6 +19,7 @@ mod pd;
 mod post;
 mod qp;
 mod srq;
+mod stats;
 
 pub(super) use device::{
     DeviceObj,
@@ -86,6 +87,13 @@ impl<D: Driver> OpsTable<D> {
         get_dev_fw_str: Some(device::get_dev_fw_str),
         dealloc_driver: Some(device::dealloc_driver::<D>),
         process_mad: Some(mad::process_mad::<D>),
+
+        alloc_hw_port_stats: Some(stats::alloc_hw_port_stats::<D>),
+        get_hw_stats: Some(stats::get_hw_stats::<D>),
+        fill_res_qp_entry: Some(stats::fill_res_qp_entry::<D>),
+        fill_res_cq_entry: Some(stats::fill_res_cq_entry::<D>),
+        fill_res_mr_entry: Some(stats::fill_res_mr_entry::<D>),
+        fill_res_srq_entry: Some(stats::fill_res_srq_entry::<D>),
 
         alloc_ucontext: Some(context::alloc_ucontext),
         dealloc_ucontext: Some(context::dealloc_ucontext),

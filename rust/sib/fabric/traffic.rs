@@ -12,28 +12,58 @@ use kernel::sync::atomic::{
 };
 use proto::fabric::counters::Counters;
 
+/// A number that grows, and what of it the agents know.
+struct Count {
+    total: Atomic<u64>,
+    told: Atomic<u64>,
+}
+
+impl Count {
+    const fn new() -> Self {
+        Self {
+            total: Atomic::new(0),
+            told: Atomic::new(0),
+        }
+    }
+
+    #[inline]
+    fn add(&self, amount: u64) {
+        self.total.fetch_add(amount, Relaxed);
+    }
+
+    fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// By how much it has grown since this was asked last.
+    fn take(&self) -> u64 {
+        let total = self.total();
+        total.wrapping_sub(self.told.xchg(total, Relaxed))
+    }
+}
+
 /// Packets of one kind in one direction.
 struct Flow {
-    packets: Atomic<u32>,
-    octets: Atomic<u64>,
+    packets: Count,
+    octets: Count,
 }
 
 impl Flow {
     const fn new() -> Self {
         Self {
-            packets: Atomic::new(0),
-            octets: Atomic::new(0),
+            packets: Count::new(),
+            octets: Count::new(),
         }
     }
 
     fn count(&self, segment: &Segment<'_>) {
-        self.packets.fetch_add(segment.span, Relaxed);
-        self.octets.fetch_add(segment.octets(), Relaxed);
+        self.packets.add(u64::from(segment.span));
+        self.octets.add(segment.octets());
     }
 
-    /// Takes what has been counted.
+    /// What has been counted since this was asked last. To be called under one lock.
     fn take(&self) -> (u32, u64) {
-        (self.packets.xchg(0, Relaxed), self.octets.xchg(0, Relaxed))
+        (self.packets.take() as u32, self.octets.take())
     }
 }
 
@@ -66,7 +96,15 @@ impl Traffic {
         }
     }
 
-    /// Moves what has been counted to `counters`.
+    /// The packets that have ever been sent, and received.
+    pub(crate) fn packets(&self) -> [u64; 2] {
+        [&self.sent, &self.received].map(|flows| {
+            let totals = flows.iter().map(|flow| flow.packets.total());
+            totals.fold(0, u64::wrapping_add)
+        })
+    }
+
+    /// Tells `counters` what has been counted since this was asked last. To be called under the lock of the HCA.
     pub(crate) fn report(&self, counters: &mut Counters) {
         for (flow, multicast) in self.sent.iter().zip([false, true]) {
             let (packets, octets) = flow.take();

@@ -313,6 +313,9 @@ impl Env for Surroundings<'_> {
 
     fn complete_send(&mut self, wc: Wc) {
         let solicited = wc.solicited;
+        if let Some(counters) = self.qp.counters() {
+            counters.count_end(wc.status);
+        }
         let wc = wc::translate(&wc, self.qp);
         if !self.withhold {
             return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);

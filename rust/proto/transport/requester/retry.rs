@@ -39,6 +39,18 @@ impl Timer {
     }
 }
 
+/// What time has done to a queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lapse {
+    /// Nothing to be repaired.
+    #[default]
+    None,
+    /// The ACK timeout ran out, at the expense of the retry counter.
+    Timeout,
+    /// An answer is late, and was asked for again.
+    Reminder,
+}
+
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Gives the retry counters their full values: there was progress.
     pub(in crate::transport) fn renew(&mut self, config: &QpConfig) {
@@ -161,16 +173,21 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         now: Instant,
         config: &QpConfig,
         env: &mut impl Env,
-    ) {
+    ) -> Lapse {
         match self.timer {
             Timer::Rnr(at) if at <= now => self.restart_timer(now, config),
             Timer::Ack(at) if at <= now => {
                 self.throttle(1);
                 self.window.on_silence(config);
                 self.retry(now, config, env);
+                return Lapse::Timeout;
             }
-            _ if self.reminder.due().is_some_and(|at| at <= now) => self.remind(now, config),
+            _ if self.reminder.due().is_some_and(|at| at <= now) => {
+                self.remind(now, config);
+                return Lapse::Reminder;
+            }
             _ => {}
         }
+        Lapse::None
     }
 }

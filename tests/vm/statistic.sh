@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 200
+# vm-long: --kernel debug --timeout 900
+#
+# What happens on the wire shows in the counters of `rdma statistic`, and the
+# objects of a program with their details in `rdma resource show`.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+DEBUG=/sys/kernel/debug/sib
+
+# counter DEVICE NAME
+counter() {
+	rdma -j statistic show link "$1/1" | python3 -c "
+import json, sys
+(link,) = json.load(sys.stdin)
+print(link['$2'])" || fail "no counter $2"
+}
+
+# counts DEVICE NAME LEAST COMMAND...: the counter grows by LEAST or more.
+counts() {
+	local device=$1 name=$2 least=$3 before after
+	shift 3
+	before=$(counter "$device" "$name")
+	"$@"
+	after=$(counter "$device" "$name")
+	printf '%s of %s: %d\n' "$name" "$device" $((after - before))
+	[ $((after - before)) -ge "$least" ] || fail "$name has grown by $((after - before)) only"
+}
+
+# under RULE COMMAND...: runs COMMAND while sib1 has a rule.
+under() {
+	echo "$1" >"$DEBUG/sib1/1/faults" || fail "rule"
+	shift
+	"$@"
+	echo clear >"$DEBUG/sib1/1/faults"
+}
+
+pingpong() {
+	pair sib0 sib1 ibv_rc_pingpong -n "${1:-200}" >/dev/null
+}
+
+# A write over a cable that is cut.
+severed() {
+	ibv_rc_pingpong -d sib1 -i 1 -p 18700 -n 100 >/dev/null 2>&1 &
+	local server=$!
+	within 20 listening 18700 || fail "no server"
+	! timeout 60 ibv_rc_pingpong -d sib0 -i 1 -p 18700 -n 100 127.0.0.1 >/dev/null 2>&1 ||
+		fail "a cut cable carries"
+	kill $server
+}
+
+data() {
+	user data -a sib0 -b sib1 -t "$1" -n 6 -N 2 >/dev/null || fail "data"
+}
+
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
+fabric_up
+run rdma statistic show link sib0/1
+
+step "Counters"
+counts sib0 sent_pkts 400 pingpong
+counts sib0 rcvd_pkts 400 pingpong
+counts sib1 duplicate_request 5 under "duplicate in probability=20%" pingpong
+counts sib1 out_of_seq_request 1 under "drop in opcode=0x06 probability=20%" data rc
+counts sib0 rcvd_seq_err 1 under "drop in opcode=0x06 probability=20%" data rc
+counts sib0 implied_nak_seq_err 1 under "drop out opcode=0x0e probability=5%" data rc
+counts sib0 reminders 1 under "drop in probability=5%" data rc
+counts sib1 send_rnr_err 1 data rc
+counts sib0 rcvd_rnr_err 1 data rc
+counts sib0 local_ack_timeout_err 7 under "cut in after=20" severed
+counts sib0 retry_exceeded_err 1 under "cut in after=20" severed
+[ "$(cat /sys/class/infiniband/sib0/ports/1/hw_counters/retry_exceeded_err)" -ge 2 ] ||
+	fail "sysfs knows nothing of it"
+
+step "Details of objects"
+ibv_srq_pingpong -d sib0 -i 1 -p 18800 >/dev/null 2>&1 &
+server=$!
+within 20 listening 18800 || fail "no server"
+# detail KIND NAME VALUE: an object of the program has this detail.
+detail() {
+	rdma -j resource show "$1" -dd | python3 -c "
+import json, sys
+mine = [o for o in json.load(sys.stdin) if o.get('pid') == $server]
+print('$1', mine[0])
+sys.exit(not all(str(o['drv_$2']) == '$3' for o in mine))" || fail "drv_$2 of a $1 is not $3"
+}
+run rdma resource show qp -dd
+detail qp sends 0
+detail qp retries_left 0
+detail cq pending 0
+detail cq overrun 0
+detail srq recvs 500
+detail mr pinned 1
+kill $server
+wait $server 2>/dev/null
+opensm_clean
+fabric_down
