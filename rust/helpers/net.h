@@ -63,12 +63,9 @@ void *sib_helper_skb_data(const struct sk_buff *skb);
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
 void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len);
 bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len);
-int sib_helper_skb_trim(struct sk_buff *skb, unsigned int len);
 void sib_helper_skb_udp_source(const struct sk_buff *skb,
 			       struct sib_udp_address *source);
-int sib_helper_skb_ifindex(const struct sk_buff *skb);
-u32 sib_helper_skb_crc32(struct sk_buff *skb, unsigned int offset,
-			 unsigned int len, u32 crc);
+u16 sib_helper_skb_gso_size(const struct sk_buff *skb);
 void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <linux/crc32.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/skbuff.h>
@@ -64,32 +63,6 @@ bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)
 	return pskb_may_pull(skb, len);
 }
 
-int sib_helper_skb_trim(struct sk_buff *skb, unsigned int len)
-{
-	return pskb_trim(skb, len);
-}
-
-/* Continues a CRC over a part of the packet, wherever its bytes are. */
-u32 sib_helper_skb_crc32(struct sk_buff *skb, unsigned int offset,
-			 unsigned int len, u32 crc)
-{
-	struct skb_seq_state state;
-	unsigned int done = 0, n;
-	const u8 *data;
-
-	skb_prepare_seq_read(skb, offset, offset + len, &state);
-	while ((n = skb_seq_read(done, &data, &state)) != 0) {
-		n = min(n, len - done);
-		crc = crc32_le(crc, data, n);
-		done += n;
-		if (done == len) {
-			skb_abort_seq_read(&state);
-			break;
-		}
-	}
-	return crc;
-}
-
 /* Call it while the network and transport headers are set, as they are in an encapsulation hook. */
 void sib_helper_skb_udp_source(const struct sk_buff *skb,
 			       struct sib_udp_address *source)
@@ -108,9 +81,10 @@ void sib_helper_skb_udp_source(const struct sk_buff *skb,
 	}
 }
 
-int sib_helper_skb_ifindex(const struct sk_buff *skb)
+/* The size of the datagrams in the packet, 0 if it is one. */
+u16 sib_helper_skb_gso_size(const struct sk_buff *skb)
 {
-	return skb->dev ? skb->dev->ifindex : 0;
+	return skb_shinfo(skb)->gso_size;
 }
 
 /*

@@ -41,6 +41,9 @@ void sib_helper_udp_start(struct sock *sk, void *user_data,
 	};
 
 	setup_udp_tunnel_sock(sock_net(sk), sk, &cfg);
+	/* Take datagrams by the batch, as other ends send them. */
+	udp_set_bit(GRO_ENABLED, sk);
+	udp_set_bit(ACCEPT_L4, sk);
 }
 
 /* Call it under the RCU read lock, as an encapsulation hook is. */

@@ -18,6 +18,7 @@
 //! The lock of a fabric is the outermost: a port of the switch and the port of the HCA at the other end of its
 //! cable change together, under both locks. Packets are handed on without a lock.
 
+mod batch;
 mod cable;
 mod fault;
 mod line;

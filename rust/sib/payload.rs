@@ -12,7 +12,6 @@ use rdma::mem::{
     KernelRange,
     Region, //
 };
-use rdma::net::Skb;
 use rdma::sync::Held;
 
 /// Entries of one scatter or gather list.
@@ -127,6 +126,69 @@ impl Gather {
     }
 }
 
+/// The payload of packets that are one segment and stand in one buffer, equally far from each other.
+pub(crate) struct Packets<'a> {
+    /// The payload of the first, and what follows.
+    bytes: &'a [u8],
+    /// The distance from one payload to the next.
+    stride: usize,
+    /// Bytes of each but the last, which may be shorter.
+    each: usize,
+    /// Bytes of all.
+    len: usize,
+    /// How many there are.
+    count: usize,
+}
+
+impl<'a> Packets<'a> {
+    /// One, of `len` bytes.
+    pub(crate) fn new(bytes: &'a [u8], stride: usize, len: usize) -> Self {
+        Self {
+            bytes,
+            stride,
+            each: len,
+            len,
+            count: 1,
+        }
+    }
+
+    /// Whether the next one may have `len` bytes.
+    pub(crate) fn may_extend(&self, len: usize) -> bool {
+        let full = self.each.checked_mul(self.count) == Some(self.len);
+        full && self.each != 0 && len <= self.each
+    }
+
+    /// The next one has `len` bytes.
+    pub(crate) fn extend(&mut self, len: usize) {
+        self.len = self.len.saturating_add(len);
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// Calls `f` with the runs of bytes that together are the `len` bytes from `skip` on.
+    fn walk(
+        &self,
+        mut skip: usize,
+        len: usize,
+        mut f: impl FnMut(&[u8]) -> Result<(), AccessError>,
+    ) -> Result<(), AccessError> {
+        let end = skip.checked_add(len).ok_or(AccessError::OutOfBounds)?;
+        if end > self.len {
+            return Err(AccessError::OutOfBounds);
+        }
+        while skip < end {
+            // There are bytes, so `each` is not zero; the rest is within `bytes`, or is refused.
+            let number = skip.checked_div(self.each).unwrap_or(0);
+            let within = skip.wrapping_sub(number.wrapping_mul(self.each));
+            let part = min(end.wrapping_sub(skip), self.each.wrapping_sub(within));
+            let from = number.wrapping_mul(self.stride).wrapping_add(within);
+            let run = self.bytes.get(from..from.wrapping_add(part));
+            f(run.ok_or(AccessError::OutOfBounds)?)?;
+            skip = skip.wrapping_add(part);
+        }
+        Ok(())
+    }
+}
+
 /// Where the bytes of an arriving segment are.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
@@ -134,8 +196,8 @@ pub(crate) enum Source<'a> {
     Bytes(&'a [u8]),
     /// In the memory of a sender on this host.
     Gather(&'a Gather),
-    /// In a datagram, from an offset on, so many.
-    Skb(&'a Skb, usize, usize),
+    /// In packets that have arrived together.
+    Packets(&'a Packets<'a>),
 }
 
 impl Source<'_> {
@@ -144,7 +206,7 @@ impl Source<'_> {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Gather(gather) => gather.len,
-            Self::Skb(_, _, len) => *len,
+            Self::Packets(packets) => packets.len,
         }
     }
 
@@ -174,12 +236,13 @@ impl Source<'_> {
                     Ok(())
                 })
             }
-            Self::Skb(skb, offset, total) => {
-                let end = skip.checked_add(len).ok_or(AccessError::OutOfBounds)?;
-                if end > *total {
-                    return Err(AccessError::OutOfBounds);
-                }
-                skb.copy_to(offset.saturating_add(skip), to, at, len)
+            Self::Packets(packets) => {
+                let mut at = at;
+                packets.walk(skip, len, |bytes| {
+                    to.copy_in(at, bytes)?;
+                    at = at.saturating_add(bytes.len());
+                    Ok(())
+                })
             }
         }
     }
@@ -190,11 +253,11 @@ impl Source<'_> {
     ///
     /// If there are fewer.
     pub(crate) fn copy_out(&self, skip: usize, out: &mut [u8]) -> Result<(), AccessError> {
-        let end = skip
-            .checked_add(out.len())
-            .ok_or(AccessError::OutOfBounds)?;
         match self {
             Self::Bytes(bytes) => {
+                let end = skip
+                    .checked_add(out.len())
+                    .ok_or(AccessError::OutOfBounds)?;
                 let bytes = bytes.get(skip..end).ok_or(AccessError::OutOfBounds)?;
                 out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
                 Ok(())
@@ -210,12 +273,17 @@ impl Source<'_> {
                     from.copy_out(0, head)
                 })
             }
-            Self::Skb(skb, offset, total) => {
-                if end > *total {
-                    return Err(AccessError::OutOfBounds);
-                }
-                skb.copy_out(offset.saturating_add(skip), out)
-                    .ok_or(AccessError::OutOfBounds)
+            Self::Packets(packets) => {
+                let mut rest = out;
+                packets.walk(skip, rest.len(), |bytes| {
+                    let all = core::mem::take(&mut rest);
+                    let (head, tail) = all
+                        .split_at_mut_checked(bytes.len())
+                        .ok_or(AccessError::OutOfBounds)?;
+                    rest = tail;
+                    head.copy_from_slice(bytes);
+                    Ok(())
+                })
             }
         }
     }

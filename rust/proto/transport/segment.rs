@@ -15,7 +15,11 @@ use wire::grh::{
 };
 use wire::header::Header;
 use wire::lrh::Lrh;
-use wire::opcode::Opcode;
+use wire::opcode::{
+    Opcode,
+    Operation,
+    Service, //
+};
 use wire::{
     Key,
     Lid,
@@ -91,6 +95,89 @@ pub struct TxSegment {
     pub span: u32,
     /// What follows the headers.
     pub payload: Payload,
+}
+
+impl TxSegment {
+    /// The header of packet `at` of a segment with this header and `span` packets; its lengths are still to be
+    /// filled in. `None` if there is no such packet.
+    pub fn packet_header(header: &Header, span: u32, at: u32) -> Option<Header> {
+        let last = span.checked_sub(1)?;
+        if at > last {
+            return None;
+        }
+        let whole = header.bth.opcode;
+        let place = Place::new(whole.starts() && at == 0, whole.ends() && at == last);
+        let opcode = Opcode::new(whole.service(), operation_at(whole.operation(), place))?;
+        let mut packet = *header;
+        packet.bth.opcode = opcode;
+        packet.bth.psn = header.bth.psn.add(at);
+        packet.bth.ack_req = header.bth.ack_req && at == last;
+        packet.bth.se = header.bth.se && opcode.ends();
+        packet.reth = header.reth.filter(|_| opcode.has_reth());
+        packet.aeth = header.aeth.filter(|_| opcode.has_aeth());
+        packet.imm = header.imm.filter(|_| opcode.has_imm());
+        packet.ieth = header.ieth.filter(|_| opcode.has_ieth());
+        Some(packet)
+    }
+}
+
+impl TxSegment {
+    /// The header of a segment with `header` and `span` packets and one more, which is `next`; the lengths mean
+    /// nothing. `None` if that is not the next packet of the same message.
+    pub fn joined_header(header: &Header, span: u32, next: &Header) -> Option<Header> {
+        let (bth, next_bth) = (&header.bth, &next.bth);
+        let route = |header: &Header| header.grh.map(|grh| (grh.sgid, grh.dgid));
+        let follows = !bth.opcode.ends()
+            && !next_bth.opcode.starts()
+            && middle_of(bth.opcode) == middle_of(next_bth.opcode)
+            && next_bth.psn == bth.psn.add(span)
+            && next_bth.dest_qp == bth.dest_qp
+            && next_bth.pkey == bth.pkey
+            && next_bth.migreq == bth.migreq
+            && (next.lrh.dlid, next.lrh.slid) == (header.lrh.dlid, header.lrh.slid)
+            && route(next) == route(header);
+        if !follows {
+            return None;
+        }
+        let place = Place::new(bth.opcode.starts(), next_bth.opcode.ends());
+        let operation = operation_at(next_bth.opcode.operation(), place);
+        let mut joined = *header;
+        joined.bth.opcode = Opcode::new(bth.opcode.service(), operation)?;
+        joined.bth.ack_req = bth.ack_req || next_bth.ack_req;
+        joined.bth.se = next_bth.se;
+        joined.aeth = next.aeth.or(header.aeth);
+        joined.imm = next.imm;
+        joined.ieth = next.ieth;
+        Some(joined)
+    }
+}
+
+/// Service and operation of the packets in the middle of a message with such a packet.
+fn middle_of(opcode: Opcode) -> (Service, Operation) {
+    let operation = operation_at(opcode.operation(), Place::Middle);
+    (opcode.service(), operation)
+}
+
+/// The operation of the packets of a message with `operation` that have this place.
+#[rustfmt::skip]
+fn operation_at(operation: Operation, place: Place) -> Operation {
+    use Operation::*;
+    let [first, middle, last, only] = match operation {
+        SendFirst | SendMiddle | SendLast | SendOnly     => [SendFirst, SendMiddle, SendLast, SendOnly],
+        SendLastImm | SendOnlyImm                        => [SendFirst, SendMiddle, SendLastImm, SendOnlyImm],
+        SendLastInv | SendOnlyInv                        => [SendFirst, SendMiddle, SendLastInv, SendOnlyInv],
+        WriteFirst | WriteMiddle | WriteLast | WriteOnly => [WriteFirst, WriteMiddle, WriteLast, WriteOnly],
+        WriteLastImm | WriteOnlyImm                      => [WriteFirst, WriteMiddle, WriteLastImm, WriteOnlyImm],
+        ReadRespFirst | ReadRespMiddle | ReadRespLast | ReadRespOnly =>
+            [ReadRespFirst, ReadRespMiddle, ReadRespLast, ReadRespOnly],
+        alone => [alone; 4],
+    };
+    match place {
+        Place::First => first,
+        Place::Middle => middle,
+        Place::Last => last,
+        Place::Only => only,
+    }
 }
 
 /// Place of a segment in its message, in the words of the opcodes.

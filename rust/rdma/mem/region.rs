@@ -172,38 +172,6 @@ impl<'a> Region<'a> {
         Ok(())
     }
 
-    /// Has `f` read `len` bytes at `offset`, piece by piece, in order.
-    ///
-    /// `f` gets the address and the size of a piece.
-    pub(crate) fn read_with(
-        &self,
-        offset: usize,
-        len: usize,
-        mut f: impl FnMut(*const u8, usize),
-    ) -> Result<(), AccessError> {
-        self.check(offset, len)?;
-        self.for_each_piece(offset, len, |piece| f(piece.ptr, piece.len))
-    }
-
-    /// Has `f` write `len` bytes at `offset`, piece by piece, in order, until it fails.
-    ///
-    /// `f` gets the address and the size of a piece.
-    pub(crate) fn write_with(
-        &self,
-        offset: usize,
-        len: usize,
-        mut f: impl FnMut(*mut u8, usize) -> Result<(), AccessError>,
-    ) -> Result<(), AccessError> {
-        self.check_write(offset, len)?;
-        let mut result = Ok(());
-        self.for_each_piece(offset, len, |piece| {
-            if result.is_ok() {
-                result = f(piece.ptr, piece.len);
-            }
-        })?;
-        result
-    }
-
     /// Adds to the 64-bit word at `offset`, atomically, and returns what it was.
     pub fn fetch_add(&self, offset: usize, add: u64) -> Result<u64, AccessError> {
         Ok(self.word(offset)?.fetch_add(add, Full))

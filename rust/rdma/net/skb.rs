@@ -4,10 +4,6 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
-use crate::mem::{
-    AccessError,
-    Region, //
-};
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::bindings;
@@ -22,8 +18,7 @@ const MAX_SEGMENTS: usize = 128;
 /// A packet.
 ///
 /// A packet to send is made by [`Self::alloc`] with room for all of it, and filled by the `append` methods. One
-/// that was received holds the payload of a datagram; [`Self::head`] and [`Self::pull`] take its headers off,
-/// and the copy methods deliver the rest.
+/// that was received holds the payload of a datagram, or of several: see [`Self::datagram_len`].
 ///
 /// Dropping frees the packet and counts it as lost; [`Self::consume`] frees it without. Both are allowed in
 /// any context.
@@ -91,25 +86,13 @@ impl Skb {
         self.len() == 0
     }
 
-    /// The index of the interface that it came in by; zero for a packet to send.
-    #[inline]
-    pub fn ifindex(&self) -> u32 {
-        // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_ifindex(self.raw.as_ptr()) }.unsigned_abs()
-    }
-
-    /// The first `len` bytes; `None` if there are fewer, or no memory to bring them together.
-    #[inline]
-    pub fn head(&mut self, len: usize) -> Option<&[u8]> {
-        self.gather(len)?;
-        // SAFETY: As many bytes are linear, and `self` is borrowed, so nothing moves them.
-        Some(unsafe { core::slice::from_raw_parts(self.data(), len) })
-    }
-
     /// All bytes, contiguous; `None` if there is no memory to bring them together.
     #[inline]
     pub fn linear(&mut self) -> Option<&[u8]> {
-        self.head(self.len())
+        let len = self.len();
+        self.gather(len)?;
+        // SAFETY: As many bytes are linear, and `self` is borrowed, so nothing moves them.
+        Some(unsafe { core::slice::from_raw_parts(self.data(), len) })
     }
 
     /// Drops the first `len` bytes; `None` and nothing happens if there are fewer.
@@ -119,74 +102,6 @@ impl Skb {
         // SAFETY: As many bytes are linear.
         unsafe { sib_bindings::sib_helper_skb_pull(self.raw.as_ptr(), len) };
         Some(())
-    }
-
-    /// Drops all but the first `len` bytes; `None` and nothing happens if there are fewer.
-    #[inline]
-    pub fn truncate(&mut self, len: usize) -> Option<()> {
-        if len > self.len() {
-            return None;
-        }
-        let len = u32::try_from(len).ok()?;
-        // SAFETY: The packet is ours; the C side copies what clones share.
-        let err = unsafe { sib_bindings::sib_helper_skb_trim(self.raw.as_ptr(), len) };
-        (err == 0).then_some(())
-    }
-
-    /// Copies from `offset` until `data` is full; `None` if the packet ends before.
-    #[inline]
-    pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Option<()> {
-        let end = offset.checked_add(data.len())?;
-        if end > self.len() {
-            return None;
-        }
-        let offset = c_int::try_from(offset).ok()?;
-        let len = c_int::try_from(data.len()).ok()?;
-        // SAFETY: The C side checks against the packet, and `data` has `len` bytes.
-        let err = unsafe {
-            bindings::skb_copy_bits(self.raw.as_ptr(), offset, data.as_mut_ptr().cast(), len)
-        };
-        (err == 0).then_some(())
-    }
-
-    /// Copies `len` bytes at `offset` to `at` in `region`, wherever the bytes of the packet are.
-    pub fn copy_to(
-        &self,
-        offset: usize,
-        region: &Region<'_>,
-        at: usize,
-        len: usize,
-    ) -> Result<(), AccessError> {
-        let end = offset.checked_add(len).ok_or(AccessError::OutOfBounds)?;
-        if end > self.len() {
-            return Err(AccessError::OutOfBounds);
-        }
-        let packet = self.raw.as_ptr();
-        let mut from = offset;
-        region.write_with(at, len, |ptr, n| {
-            // The bounds above keep both within an `int`, as lengths of packets are.
-            // SAFETY: `n` bytes at `ptr` are writable, and the packet has them at `from`.
-            let err =
-                unsafe { bindings::skb_copy_bits(packet, from as c_int, ptr.cast(), n as c_int) };
-            from = from.wrapping_add(n);
-            if err == 0 {
-                Ok(())
-            } else {
-                Err(AccessError::OutOfBounds)
-            }
-        })
-    }
-
-    /// Continues a [`crc32_le`](super::crc32_le) over `len` bytes at `offset`, wherever they are; `None` if the
-    /// packet ends before.
-    pub fn crc32(&self, crc: u32, offset: usize, len: usize) -> Option<u32> {
-        if offset.checked_add(len)? > self.len() {
-            return None;
-        }
-        let offset = u32::try_from(offset).ok()?;
-        let len = u32::try_from(len).ok()?;
-        // SAFETY: The packet has these bytes, and the function only reads them.
-        Some(unsafe { sib_bindings::sib_helper_skb_crc32(self.raw.as_ptr(), offset, len, crc) })
     }
 
     /// How many bytes can be appended.
@@ -215,22 +130,17 @@ impl Skb {
         Some(unsafe { core::slice::from_raw_parts_mut(tail, len) })
     }
 
-    /// Appends `len` bytes of `region`.
-    pub fn append_region(
-        &mut self,
-        region: &Region<'_>,
-        offset: usize,
-        len: usize,
-    ) -> Result<(), AccessError> {
-        if region.slice(offset, len).is_none() {
-            return Err(AccessError::OutOfBounds);
+    /// The size of the datagrams, apart from the last one, that the stack has put together into this packet; its
+    /// length if it is one datagram.
+    #[inline]
+    pub fn datagram_len(&self) -> usize {
+        // SAFETY: Live by the invariant.
+        let size = unsafe { sib_bindings::sib_helper_skb_gso_size(self.raw.as_ptr()) };
+        if size == 0 {
+            self.len()
+        } else {
+            usize::from(size)
         }
-        let mut tail = self.put(len).ok_or(AccessError::OutOfBounds)?;
-        region.read_with(offset, len, |ptr, n| {
-            // SAFETY: `n` bytes at `ptr` are readable; together the pieces are as long as the new tail.
-            unsafe { sib_bindings::sib_helper_copy(tail.cast(), ptr.cast(), n) };
-            tail = tail.wrapping_add(n);
-        })
     }
 
     /// Has the stack cut this packet into datagrams of `size` bytes, the last of which may be shorter.

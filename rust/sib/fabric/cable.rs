@@ -265,11 +265,10 @@ impl Fabric {
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        skb: &mut Skb,
+        body: &[u8],
         from: SocketAddr,
         outer: &Outer,
     ) -> Result<(), Dropped> {
-        let body = skb.linear().ok_or(Dropped::Truncated)?;
         let parcel = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;

@@ -147,22 +147,33 @@ impl Hca {
         }
     }
 
-    /// Whether a segment from `port` to the unicast LID `dlid` may stand for many packets, since it reaches
-    /// its destination without becoming packets.
+    /// Whether a segment from `port` to the unicast LID `dlid` reaches its destination without becoming packets,
+    /// none of which can get lost.
     pub(crate) fn is_handed_over(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         port: PortNum,
         dlid: Lid,
     ) -> bool {
+        let cable = self.berth.cable(port);
+        cable.is_some_and(|cable| self.fabric.is_handed_over(cx, cable, dlid))
+    }
+
+    /// Whether a segment from `port` to the unicast LID `dlid` may stand for many packets.
+    pub(crate) fn takes_segments(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        port: PortNum,
+        dlid: Lid,
+    ) -> bool {
         match self.berth.cable(port) {
-            Some(cable) if !self.has_faults(port) => self.fabric.is_handed_over(cx, cable, dlid),
+            Some(cable) if !self.has_faults(port) => self.fabric.takes_segments(cx, cable, dlid),
             _ => false,
         }
     }
 
     /// Whether packets of `port` may suffer, and have to pass it one by one.
-    fn has_faults(&self, port: PortNum) -> bool {
+    pub(super) fn has_faults(&self, port: PortNum) -> bool {
         self.is_tapped(port, Tap::FaultsOut) || self.is_tapped(port, Tap::FaultsIn)
     }
 
@@ -277,7 +288,7 @@ impl Fabric {
             Hop::Nowhere => {}
             Hop::Hca(..) if segment.damage.is_some() => self.drops.count(Dropped::Icrc),
             Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
-            Hop::Udp(way, cookie) => self.send_packet(cx, irqs, &way, cookie, segment),
+            Hop::Udp(way, cookie) => self.send_packets(cx, irqs, &way, cookie, segment),
         }
     }
 
@@ -288,16 +299,27 @@ impl Fabric {
         if state.own.is_some() {
             return false;
         }
-        let out = state.switch.route(dlid).unwrap_or(port);
-        match state.ends.get(usize::from(out.get())) {
-            Some(End::Cable(_)) => false,
-            Some(End::Hca(hca, port)) => !hca.has_faults(*port),
+        !matches!(state.way_out(port, dlid), Some(End::Cable(_)))
+    }
+
+    /// Whether nobody has to see the packets of a segment from a port of an HCA whose cable is in `port` to `dlid`
+    /// one by one, before they leave this host.
+    fn takes_segments(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> bool {
+        let guard = cx.lock(&self.state);
+        match guard.way_out(port, dlid) {
+            Some(End::Hca(hca, port)) => guard.own.is_some() || !hca.has_faults(*port),
             _ => true,
         }
     }
 }
 
 impl State {
+    /// Who gets what comes in on `port` for `dlid`.
+    fn way_out(&self, port: PortNum, dlid: Lid) -> Option<&End> {
+        let out = self.switch.route(dlid).unwrap_or(port);
+        self.ends.get(usize::from(out.get()))
+    }
+
     /// Where the switch sends a segment that came in on `in_port`. Counts it.
     fn relay(&mut self, in_port: PortNum, segment: &Segment<'_>) -> Verdict {
         let vl15 = segment.is_vl15();

@@ -6,7 +6,10 @@
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
-use super::fault;
+use super::batch::{
+    self,
+    Train, //
+};
 use super::route::Segment;
 use super::{
     End,
@@ -49,7 +52,7 @@ use wire::{
 };
 
 /// The CRC of the kernel.
-enum KernelCrc {}
+pub(super) enum KernelCrc {}
 
 impl Crc32 for KernelCrc {
     fn update(crc: u32, data: &[u8]) -> u32 {
@@ -176,39 +179,15 @@ impl From<WireError> for Dropped {
     }
 }
 
-/// Builds the datagram of one packet.
-fn datagram(cookie: u64, segment: &Segment<'_>) -> Option<Skb> {
-    if segment.span != 1 {
-        return None;
-    }
-    let mut header = *segment.header;
-    let len = segment.source.len();
-    header.set_payload_len(len).ok()?;
-    let total = outer::LEN.checked_add(header.packet_len())?;
-    let mut skb = Skb::alloc(total).ok()?;
-    let outer = Outer {
-        kind: Kind::Data,
-        flags: 0,
-        cookie,
-    };
-    let buffer = skb.append_zeroed(total)?;
-    let start = outer.emit(buffer).ok()?;
-    let buffer = buffer.get_mut(start..)?;
-    let start = header.emit(buffer).ok()?;
-    let end = start.checked_add(len)?;
-    segment
-        .source
-        .copy_out(0, buffer.get_mut(start..end)?)
-        .ok()?;
-    packet::finish::<KernelCrc>(&header, buffer).ok()?;
-    if let Some(roll) = segment.damage {
-        fault::damage(&header, buffer, roll);
-    }
-    Some(skb)
+/// Where packets arrive.
+struct Dest {
+    place: Place,
+    /// Packets of one message may be handed on as one segment.
+    whole: bool,
 }
 
 /// Where a datagram with a packet arrives.
-enum Dest {
+enum Place {
     /// A port of an HCA.
     Hca(Held<Hca>, PortNum),
     /// A port of the switch.
@@ -216,8 +195,8 @@ enum Dest {
 }
 
 impl Fabric {
-    /// Sends a packet as a datagram.
-    pub(super) fn send_packet(
+    /// Sends a segment as datagrams.
+    pub(super) fn send_packets(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
@@ -225,9 +204,9 @@ impl Fabric {
         cookie: u64,
         segment: Segment<'_>,
     ) {
-        match datagram(cookie, &segment) {
-            Some(skb) => self.send_skb(cx, irqs, way, skb),
-            None => self.drops.count(Dropped::Unsendable),
+        let sent = batch::for_each_batch(&segment, cookie, |skb| self.send_skb(cx, irqs, way, skb));
+        if sent.is_none() {
+            self.drops.count(Dropped::Unsendable);
         }
     }
 
@@ -243,57 +222,138 @@ impl Fabric {
         }
     }
 
-    /// Takes a datagram apart.
-    fn take_datagram(
+    /// Takes a batch of datagrams apart, which is one datagram as a rule.
+    fn take_batch(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        skb: &mut Skb,
+        batch: &mut Skb,
         from: SocketAddr,
     ) -> Result<(), Dropped> {
-        let head = skb.head(outer::LEN).ok_or(Dropped::Truncated)?;
-        let (outer, _) = Outer::parse(head)?;
-        skb.pull(outer::LEN).ok_or(Dropped::Truncated)?;
-        match outer.kind {
-            Kind::Data => self.take_packet(cx, irqs, skb, from, outer.cookie),
-            Kind::Beacon => Ok(()),
-            _ => self.take_control(cx, irqs, skb, from, &outer),
-        }
-    }
-
-    fn take_packet(
-        &self,
-        cx: &mut Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-        skb: &mut Skb,
-        from: SocketAddr,
-        cookie: u64,
-    ) -> Result<(), Dropped> {
-        let dest = cx.lock(&self.state).dest(cookie, from)?;
-        let (header, offset) = {
-            let bytes = skb.linear().ok_or(Dropped::Truncated)?;
-            let parsed = Header::parse(bytes)?;
-            packet::verify_icrc::<KernelCrc>(bytes)?;
-            parsed
+        let stride = batch.datagram_len();
+        let bytes = batch.linear().ok_or(Dropped::Truncated)?;
+        let mut arrival = Arrival {
+            fabric: self,
+            irqs,
+            from,
+            stride,
+            dest: None,
+            train: None,
+            run: RunQueue::new(),
         };
-        let source = Source::Skb(skb, offset, header.payload_len());
-        let segment = Segment {
-            header: &header,
-            span: 1,
-            source: &source,
-            damage: None,
-        };
-        let mut run = RunQueue::new();
-        match dest {
-            Dest::Hca(hca, port) => hca.receive(cx, irqs, &mut run, port, segment),
-            Dest::Switch(port) => self.carry(cx, irqs, &mut run, port, segment),
+        let mut rest = bytes;
+        loop {
+            let datagram = rest.get(..stride).unwrap_or(rest);
+            if let Err(cause) = arrival.take(cx, rest, datagram) {
+                self.drops.count(cause);
+            }
+            rest = rest.get(stride..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
         }
-        run.drain(cx, irqs);
+        arrival.finish(cx);
         Ok(())
     }
 }
 
+/// A batch that is being taken apart.
+struct Arrival<'a> {
+    fabric: &'a Fabric,
+    irqs: IrqsOn<'a>,
+    from: SocketAddr,
+    /// The length of each datagram but the last.
+    stride: usize,
+    /// Where the last packet went, by its cookie.
+    dest: Option<(u64, Dest)>,
+    /// Packets that have not been handed on, since more of their message may follow.
+    train: Option<Train<'a>>,
+    run: RunQueue,
+}
+
+impl<'a> Arrival<'a> {
+    /// Takes `datagram`, with which `rest` begins.
+    fn take(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        rest: &'a [u8],
+        datagram: &'a [u8],
+    ) -> Result<(), Dropped> {
+        let (outer, body) = Outer::parse(datagram)?;
+        match outer.kind {
+            Kind::Data => {
+                let rest = rest.get(outer::LEN..).ok_or(Dropped::Truncated)?;
+                self.take_packet(cx, outer.cookie, rest, body)
+            }
+            Kind::Beacon => Ok(()),
+            _ => {
+                let irqs = self.irqs;
+                self.fabric.take_control(cx, irqs, body, self.from, &outer)
+            }
+        }
+    }
+
+    fn take_packet(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        cookie: u64,
+        rest: &'a [u8],
+        packet: &'a [u8],
+    ) -> Result<(), Dropped> {
+        if !matches!(self.dest, Some((known, _)) if known == cookie) {
+            self.hand_on(cx);
+            let dest = cx.lock(&self.fabric.state).dest(cookie, self.from)?;
+            self.dest = Some((cookie, dest));
+        }
+        let (header, offset) = Header::parse(packet)?;
+        packet::verify_icrc::<KernelCrc>(packet)?;
+        let whole = matches!(self.dest, Some((_, Dest { whole: true, .. })));
+        if whole
+            && self
+                .train
+                .as_mut()
+                .is_some_and(|train| train.extend(&header, offset))
+        {
+            return Ok(());
+        }
+        self.hand_on(cx);
+        self.train = Some(Train::new(header, rest, offset, self.stride));
+        Ok(())
+    }
+
+    /// Hands on the packets that have come together.
+    fn hand_on(&mut self, cx: &mut Cx<'_, Unlocked>) {
+        let (Some(train), Some((_, dest))) = (self.train.take(), &self.dest) else {
+            return;
+        };
+        let source = Source::Packets(&train.packets);
+        let segment = Segment {
+            header: &train.header,
+            span: train.span,
+            source: &source,
+            damage: None,
+        };
+        let (irqs, run) = (self.irqs, &mut self.run);
+        match &dest.place {
+            Place::Hca(hca, port) => hca.receive(cx, irqs, run, *port, segment),
+            Place::Switch(port) => self.fabric.carry(cx, irqs, run, *port, segment),
+        }
+    }
+
+    /// Hands on what is left, and lets those who have something to say to it say it.
+    fn finish(mut self, cx: &mut Cx<'_, Unlocked>) {
+        self.hand_on(cx);
+        self.run.drain(cx, self.irqs);
+    }
+}
+
 impl State {
+    /// Whether an HCA at this switch has a port where packets may suffer, one by one.
+    fn has_faults(&self) -> bool {
+        let mut ends = self.ends.iter();
+        ends.any(|end| matches!(end, End::Hca(hca, port) if hca.has_faults(*port)))
+    }
+
     /// Who has the cookie, if it came from where it should.
     fn dest(&self, cookie: u64, from: SocketAddr) -> Result<Dest, Dropped> {
         let port = port_of(cookie);
@@ -304,7 +364,10 @@ impl State {
                     return Err(Dropped::Stranger);
                 }
                 let hca = hca.try_clone().ok_or(Dropped::NoLink)?;
-                Ok(Dest::Hca(hca, *hca_port))
+                Ok(Dest {
+                    whole: !hca.has_faults(*hca_port),
+                    place: Place::Hca(hca, *hca_port),
+                })
             }
             Some(End::Cable(cable)) => {
                 if cable.line.cookie() != cookie || !same(cable.way.path.remote(), from) {
@@ -313,7 +376,10 @@ impl State {
                 if !cable.line.is_up() {
                     return Err(Dropped::NoLink);
                 }
-                Ok(Dest::Switch(port))
+                Ok(Dest {
+                    whole: !self.has_faults(),
+                    place: Place::Switch(port),
+                })
             }
             _ => Err(Dropped::Stranger),
         }
@@ -342,7 +408,7 @@ impl Receive for Fabric {
         mut cx: Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
     ) {
-        match self.take_datagram(&mut cx, irqs, &mut packet, from) {
+        match self.take_batch(&mut cx, irqs, &mut packet, from) {
             Ok(()) => packet.consume(),
             Err(cause) => self.drops.count(cause),
         }

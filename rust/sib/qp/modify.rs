@@ -147,6 +147,7 @@ impl Resolved {
         let lossy = path.is_some_and(|path| {
             let port = PortNum::new(port as u8);
             !qp.hca.is_handed_over(cx, port, path.dlid)
+                || !qp.hca.takes_segments(cx, port, path.dlid)
         });
         Ok(Self { path, lossy, pkey })
     }

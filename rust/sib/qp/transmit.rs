@@ -37,7 +37,7 @@ use rdma::sync::{
     Unlocked, //
 };
 
-/// Bytes of one segment between queue pairs of one host.
+/// Bytes of one segment. What has to become packets does so on its way.
 const MAX_SEGMENT: u32 = 64 * 1024;
 
 /// Segments after which completions are delivered although there is more to send.
@@ -166,9 +166,9 @@ impl Qp {
         };
         let port = qp.port();
         let view = qp.hca.view(port);
-        let handed_over = qp.hca.is_handed_over(cx, port, dlid);
+        let takes_segments = qp.hca.takes_segments(cx, port, dlid);
         let limits = TxLimits {
-            max_payload: if handed_over { MAX_SEGMENT } else { 0 },
+            max_payload: if takes_segments { MAX_SEGMENT } else { 0 },
             lid: view.lid,
             mtu: view.mtu,
         };

@@ -536,6 +536,16 @@ impl World {
 
 /// The packets of a segment.
 fn cut(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, Vec<u8>)> {
+    let packets = cut_apart(header, span, payload, mtu);
+    let mut joined = packets[0].0;
+    for (i, (packet, _)) in packets.iter().enumerate().skip(1) {
+        joined = TxSegment::joined_header(&joined, i as u32, packet).unwrap();
+    }
+    assert_eq!(joined, *header);
+    packets
+}
+
+fn cut_apart(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, Vec<u8>)> {
     let opcode = header.bth.opcode;
     let last = span as usize - 1;
     payload
@@ -558,6 +568,8 @@ fn cut(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, V
                 .filter(|_| opcode.has_aeth());
             packet.imm = header.imm.filter(|_| opcode.has_imm());
             packet.ieth = header.ieth.filter(|_| opcode.has_ieth());
+            let known = TxSegment::packet_header(header, span, i as u32);
+            assert_eq!(known, Some(packet));
             (packet, bytes.to_vec())
         })
         .collect()

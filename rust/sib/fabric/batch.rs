@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Segments on a network: the packets of one leave in batches of datagrams, which the network layer carries as
+//! one as far as it can, and what arrives in one batch becomes one segment again.
+//!
+//! The datagrams of a batch are equally long, but for a last one that is shorter: that is what UDP segmentation
+//! offload asks for.
+
+use super::fault;
+use super::route::Segment;
+use super::udp::KernelCrc;
+use crate::payload::{
+    Packets,
+    Source, //
+};
+use core::num::NonZeroUsize;
+use proto::transport::TxSegment;
+use rdma::net::Skb;
+use wire::header::Header;
+use wire::outer::{
+    self,
+    Kind,
+    Outer, //
+};
+use wire::packet;
+
+/// Bytes of a batch, if it holds more than one datagram: with what the kernel puts around them they fit the
+/// largest block that its allocator does not consider costly.
+const BATCH_BYTES: usize = 31 * 1024;
+
+/// The datagrams of a segment for the holder of `cookie`, in batches.
+///
+/// `send` gets them one by one. `None` if the segment is none, or memory is short: what was sent so far is on
+/// its way.
+pub(super) fn for_each_batch(
+    segment: &Segment<'_>,
+    cookie: u64,
+    mut send: impl FnMut(Skb),
+) -> Option<()> {
+    let len = segment.source.len();
+    let chunk = packet_len(len, segment.span)?;
+    let mut batch: Option<Batch> = None;
+    for at in 0..segment.span {
+        let mut header = TxSegment::packet_header(segment.header, segment.span, at)?;
+        let from = chunk.get().checked_mul(at as usize)?;
+        let part = len.checked_sub(from)?.min(chunk.get());
+        header.set_payload_len(part).ok()?;
+        let size = outer::LEN.checked_add(header.packet_len())?;
+        let mut open = match batch.take() {
+            Some(open) if open.takes(size) => open,
+            full => {
+                if let Some(full) = full {
+                    send(full.close());
+                }
+                let left = segment.span.checked_sub(at)? as usize;
+                Batch::new(size, left)?
+            }
+        };
+        let buffer = open.skb.append_zeroed(size)?;
+        emit(buffer, &header, cookie, (segment.source, from, part))?;
+        if let Some(roll) = segment.damage {
+            fault::damage(&header, buffer.get_mut(outer::LEN..)?, roll);
+        }
+        open.ended = size < open.size;
+        batch = Some(open);
+    }
+    if let Some(last) = batch {
+        send(last.close());
+    }
+    Some(())
+}
+
+/// Bytes of each packet but the last of a segment of `len` bytes in `span` packets: the path MTU, which is a
+/// power of two, or all of it.
+fn packet_len(len: usize, span: u32) -> Option<NonZeroUsize> {
+    if span == 1 {
+        return NonZeroUsize::new(len.max(1));
+    }
+    let span = NonZeroUsize::new(span as usize)?;
+    NonZeroUsize::new(len.div_ceil(span.get()).checked_next_power_of_two()?)
+}
+
+/// Writes one datagram.
+fn emit(
+    buffer: &mut [u8],
+    header: &Header,
+    cookie: u64,
+    (source, from, len): (&Source<'_>, usize, usize),
+) -> Option<()> {
+    let outer = Outer {
+        kind: Kind::Data,
+        flags: 0,
+        cookie,
+    };
+    let start = outer.emit(buffer).ok()?;
+    let buffer = buffer.get_mut(start..)?;
+    let start = header.emit(buffer).ok()?;
+    let end = start.checked_add(len)?;
+    source.copy_out(from, buffer.get_mut(start..end)?).ok()?;
+    packet::finish::<KernelCrc>(header, buffer).ok()?;
+    Some(())
+}
+
+/// Datagrams that leave together.
+struct Batch {
+    skb: Skb,
+    /// The length of each but the last.
+    size: usize,
+    /// Bytes that fit.
+    capacity: usize,
+    /// The last one is there, for it is shorter.
+    ended: bool,
+}
+
+impl Batch {
+    /// Room for `count` datagrams of `size` bytes, or fewer, but for one.
+    fn new(size: usize, count: usize) -> Option<Self> {
+        let most = BATCH_BYTES.checked_div(size)?.min(count).max(1);
+        let many = size.checked_mul(most)?;
+        let (skb, capacity) = match Skb::alloc(many) {
+            Ok(skb) => (skb, many),
+            Err(_) => (Skb::alloc(size).ok()?, size),
+        };
+        Some(Self {
+            skb,
+            size,
+            capacity,
+            ended: false,
+        })
+    }
+
+    /// Whether a datagram of `size` bytes may follow.
+    fn takes(&self, size: usize) -> bool {
+        let fits = self.skb.len().checked_add(size);
+        !self.ended && size <= self.size && fits.is_some_and(|len| len <= self.capacity)
+    }
+
+    /// The finished packet of the network layer.
+    fn close(mut self) -> Skb {
+        if self.skb.len() > self.size {
+            // There are two at least, and fewer than the limit since each has a header.
+            let _ = self.skb.segment(self.size);
+        }
+        self.skb
+    }
+}
+
+/// Packets of one message that follow each other in a batch.
+pub(super) struct Train<'a> {
+    /// The headers of all of them as one segment.
+    pub(super) header: Header,
+    /// Their number.
+    pub(super) span: u32,
+    /// Where their payload is.
+    pub(super) packets: Packets<'a>,
+    /// Where the payload is in each of them.
+    offset: usize,
+}
+
+impl<'a> Train<'a> {
+    /// One packet, whose payload is at `offset` of `bytes`, the rest of the batch that it begins; `stride` is the
+    /// length of the datagrams.
+    pub(super) fn new(header: Header, bytes: &'a [u8], offset: usize, stride: usize) -> Self {
+        Self {
+            header,
+            span: 1,
+            packets: Packets::new(
+                bytes.get(offset..).unwrap_or_default(),
+                stride,
+                header.payload_len(),
+            ),
+            offset,
+        }
+    }
+
+    /// Appends the packet with `header` and the payload at `offset` of it, which is the next in the batch; false
+    /// if it does not go on where the last one stops.
+    pub(super) fn extend(&mut self, header: &Header, offset: usize) -> bool {
+        let len = header.payload_len();
+        if offset != self.offset || !self.packets.may_extend(len) {
+            return false;
+        }
+        let Some(joined) = TxSegment::joined_header(&self.header, self.span, header) else {
+            return false;
+        };
+        self.header = joined;
+        self.span = self.span.wrapping_add(1);
+        self.packets.extend(len);
+        true
+    }
+}
