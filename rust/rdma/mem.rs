@@ -12,6 +12,7 @@
 //! The addresses are those of the kernel's linear map, which all memory is in on the 64-bit platforms that
 //! the device needs anyway (`ib_uses_virt_dma()`).
 
+mod fast;
 mod kernel;
 mod pages;
 mod region;
@@ -19,6 +20,10 @@ mod space;
 mod umem;
 
 pub use self::kernel::KernelRange;
+pub use fast::{
+    FastPages,
+    PagesUse, //
+};
 pub use pages::Pages;
 pub use region::{
     AccessError,

@@ -19,6 +19,10 @@ use crate::mr::{
     self,
     Mr, //
 };
+use crate::mw::{
+    self,
+    Mw, //
+};
 use crate::pd::{
     self,
     Pd, //
@@ -46,12 +50,15 @@ use rdma::ib::{
     Link,
     Mad,
     MadResult,
+    MwType,
     NewAh,
     NewCq,
     NewMr,
+    NewMw,
     NewQp,
     NewSrq,
     Notify,
+    PageList,
     PortAttr,
     PortImmutable,
     PortModify,
@@ -112,7 +119,7 @@ impl Driver for Sib {
     type Srq = Tracked<Srq>;
     type Ah = Arc<Ah>;
     type Mr = Tracked<Mr>;
-    type Mw = ();
+    type Mw = Tracked<Mw>;
 
     fn query_device(dev: &Self::Device) -> DeviceAttr {
         query::device(dev)
@@ -228,7 +235,33 @@ impl Driver for Sib {
     }
 
     fn dereg_mr(mut cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, mr: &Self::Mr) -> Result {
-        mr::dereg(&mut cx, mr);
+        mr::dereg(&mut cx, mr)
+    }
+
+    fn alloc_mr(
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        max_pages: u32,
+    ) -> Result<NewMr<Self::Mr>> {
+        mr::alloc_fast(&mut cx, s, pd, max_pages)
+    }
+
+    fn map_mr(_cx: Cx<'_, Unlocked>, mr: &Self::Mr, list: &mut PageList<'_>) -> Result {
+        mr::map(mr, list)
+    }
+
+    fn alloc_mw(
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        ty: MwType,
+    ) -> Result<NewMw<Self::Mw>> {
+        mw::alloc(&mut cx, s, pd, ty)
+    }
+
+    fn dealloc_mw(mut cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, mw: &Self::Mw) -> Result {
+        mw::dealloc(&mut cx, mw);
         Ok(())
     }
 

@@ -5,6 +5,11 @@
 //! Source: IBA "Memory Management".
 
 use crate::{
+    keys::{
+        is_variant,
+        Entry,
+        Extent, //
+    },
     payload::Piece,
     pd::Pd, //
 };
@@ -23,9 +28,11 @@ use rdma::{
         self,
         AccessFlags,
         Detail,
-        NewMr, //
+        NewMr,
+        PageList, //
     },
     mem::{
+        FastPages,
         KernelSpace,
         Region,
         Umem, //
@@ -39,12 +46,17 @@ use rdma::{
     }, //
 };
 
+/// Pages of one fast registration.
+pub(crate) const MAX_FAST_PAGES: u32 = 512;
+
 /// What a region refers to.
 enum Backing {
     /// Pinned memory of a user.
     User(Umem),
     /// All memory of the kernel, by its virtual addresses.
     Kernel(KernelSpace),
+    /// What a kernel client gives it from time to time.
+    Fast(FastPages),
 }
 
 /// A memory region.
@@ -52,10 +64,13 @@ enum Backing {
 pub(crate) struct Mr {
     pd: Arc<Pd>,
     backing: Backing,
-    iova: u64,
-    length: u64,
+    /// The addresses and rights of what is registered for as long as it exists.
+    extent: Extent,
     access: AccessFlags,
+    /// Its first key.
     key: Atomic<u32>,
+    /// Windows that are bound to it.
+    windows: Atomic<u32>,
 }
 
 /// Access rights that this device gives to a region; the others are refused, since nobody tests
@@ -66,6 +81,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::REMOTE_READ.bits()
         | AccessFlags::REMOTE_ATOMIC.bits()
         | AccessFlags::FLUSH_GLOBAL.bits()
+        | AccessFlags::MW_BIND.bits()
         | AccessFlags::HUGETLB.bits()
         | AccessFlags::RELAXED_ORDERING.bits(),
 );
@@ -85,7 +101,11 @@ pub(crate) fn reg_user(
     iova: u64,
     access: AccessFlags,
 ) -> Result<NewMr<Tracked<Mr>>> {
-    register(cx, sleepable, pd, Backing::User(umem), iova, length, access)
+    let extent = Extent {
+        start: iova,
+        length,
+    };
+    register(cx, sleepable, pd, Backing::User(umem), extent, access)
 }
 
 /// Registers all memory of the kernel.
@@ -100,15 +120,48 @@ pub(crate) fn get_dma(
     space: KernelSpace,
     access: AccessFlags,
 ) -> Result<NewMr<Tracked<Mr>>> {
-    register(
-        cx,
-        sleepable,
-        pd,
-        Backing::Kernel(space),
-        0,
-        u64::MAX,
-        access,
-    )
+    let extent = Extent {
+        start: 0,
+        length: u64::MAX,
+    };
+    register(cx, sleepable, pd, Backing::Kernel(space), extent, access)
+}
+
+/// Makes a region for fast registration of at most `max_pages` pages, with a key that allows nothing
+/// yet.
+///
+/// # Errors
+///
+/// `EINVAL` for more pages than [`MAX_FAST_PAGES`], `ENOMEM`.
+pub(crate) fn alloc_fast(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    pd: &Arc<Pd>,
+    max_pages: u32,
+) -> Result<NewMr<Tracked<Mr>>> {
+    if max_pages == 0 || max_pages > MAX_FAST_PAGES {
+        return Err(EINVAL);
+    }
+    let pages = FastPages::new(max_pages as usize)?;
+    let extent = Extent {
+        start: 0,
+        length: 0,
+    };
+    let access = AccessFlags::NONE;
+    register(cx, sleepable, pd, Backing::Fast(pages), extent, access)
+}
+
+/// Gives a region for fast registration its pages. Does not sleep.
+///
+/// # Errors
+///
+/// `EBUSY` if the pages that it has are being accessed, `EINVAL` if it is no such region, and those
+/// of [`PageList::fill`].
+pub(crate) fn map(mr: &Mr, list: &mut PageList<'_>) -> Result {
+    match &mr.backing {
+        Backing::Fast(pages) => pages.replace(|pages| list.fill(pages)),
+        Backing::User(_) | Backing::Kernel(_) => Err(EINVAL),
+    }
 }
 
 fn register(
@@ -116,23 +169,29 @@ fn register(
     sleepable: Sleepable<'_>,
     pd: &Arc<Pd>,
     backing: Backing,
-    iova: u64,
-    length: u64,
+    extent: Extent,
     access: AccessFlags,
 ) -> Result<NewMr<Tracked<Mr>>> {
     if !KNOWN.contains(access) {
         return Err(ib::unsupported());
     }
-    iova.checked_add(length).ok_or(EOVERFLOW)?;
+    extent.start.checked_add(extent.length).ok_or(EOVERFLOW)?;
+    let is_fast = matches!(backing, Backing::Fast(_));
     let mr = Tracked::new(try_pin_init!(Mr {
         pd: pd.clone(),
         backing,
-        iova,
-        length,
+        extent,
         access,
         key: Atomic::new(0),
+        windows: Atomic::new(0),
     }))?;
-    let key = pd.add_mr(cx, sleepable, mr.hold().ok_or(ENODEV)?)?;
+    let held = mr.hold().ok_or(ENODEV)?;
+    let entry = if is_fast {
+        Entry::fast(held)
+    } else {
+        Entry::region(held)
+    };
+    let key = pd.add_key(cx, sleepable, entry)?;
     mr.key.store(key, Relaxed);
     Ok(NewMr {
         mr,
@@ -143,43 +202,94 @@ fn register(
 
 /// Forgets the key of a region. Work that uses the region already goes on; the drop of `mr` waits
 /// for it.
-pub(crate) fn dereg(cx: &mut Cx<'_, Unlocked>, mr: &Tracked<Mr>) {
-    let held = cx.lock(&mr.pd.tables).mrs.remove(mr.key.load(Relaxed));
-    drop(held);
+///
+/// # Errors
+///
+/// `EBUSY` while windows are bound to the region.
+pub(crate) fn dereg(cx: &mut Cx<'_, Unlocked>, mr: &Tracked<Mr>) -> Result {
+    let entry = {
+        let mut tables = cx.lock(&mr.pd.tables);
+        if mr.windows.load(Relaxed) != 0 {
+            return Err(EBUSY);
+        }
+        tables.keys.remove(mr.key.load(Relaxed))
+    };
+    drop(entry);
+    Ok(())
+}
+
+/// `len` bytes at `offset` of a region; the caller has checked the bounds.
+pub(crate) fn piece(mr: Held<Mr>, offset: u64, len: u32) -> Piece {
+    match &mr.backing {
+        // Addresses of this one count from 0.
+        Backing::Kernel(space) => Piece::kernel(space.range(offset, len as usize)),
+        Backing::User(_) | Backing::Fast(_) => Piece::of(mr, offset as usize, len as usize),
+    }
+}
+
+/// `len` bytes at `offset` of a region for fast registration; the caller has checked the bounds.
+/// `None` while it gets new pages.
+pub(crate) fn fast_piece(mr: Held<Mr>, offset: u64, len: u32) -> Option<Piece> {
+    let pages = match &mr.backing {
+        Backing::Fast(pages) => pages.enter()?,
+        Backing::User(_) | Backing::Kernel(_) => return None,
+    };
+    Some(Piece::fast(pages, mr, offset as usize, len as usize))
 }
 
 impl Mr {
-    /// Whether all of `access` is allowed.
-    pub(crate) fn allows(&self, access: AccessFlags) -> bool {
-        self.access.contains(access)
+    /// What is allowed for as long as it is registered.
+    pub(crate) fn access(&self) -> AccessFlags {
+        self.access
     }
 
-    /// The offset of the `len` bytes at the address `va`; `None` if they are not all in the region.
-    fn offset(&self, va: u64, len: u32) -> Option<u64> {
-        let offset = va.checked_sub(self.iova)?;
-        let end = offset.checked_add(u64::from(len))?;
-        (end <= self.length).then_some(offset)
+    /// Its addresses.
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
     }
 
-    /// Whether the `len` bytes at the address `va` are all in the region.
-    pub(crate) fn covers(&self, va: u64, len: u32) -> bool {
-        self.offset(va, len).is_some()
+    /// Whether `key` is one of its keys, but for the bits that consumers choose.
+    pub(crate) fn is_named_by(&self, key: u32) -> bool {
+        is_variant(key, self.key.load(Relaxed))
     }
 
-    /// The `len` bytes at the address `va`; `None` if they are not all in the region.
-    pub(crate) fn piece(mr: Held<Mr>, va: u64, len: u32) -> Option<Piece> {
-        let offset = mr.offset(va, len)?;
-        Some(match &mr.backing {
-            Backing::User(_) => Piece::of(mr, offset as usize, len as usize),
-            Backing::Kernel(space) => Piece::kernel(space.range(va, len as usize)),
-        })
+    /// A window is bound to it. The protection domain is locked.
+    pub(crate) fn count_window(&self) {
+        self.windows.fetch_add(1, Relaxed);
+    }
+
+    /// A window is not bound to it any more. The protection domain is locked, or the window gone.
+    pub(crate) fn forget_window(&self) {
+        self.windows.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether it is of pinned memory of a user.
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self.backing, Backing::User(_))
+    }
+
+    /// Whether it is for fast registration and its present pages have `length` bytes or more.
+    pub(crate) fn has_pages(&self, length: u64) -> bool {
+        let Backing::Fast(pages) = &self.backing else {
+            return false;
+        };
+        let pages = pages.enter();
+        pages.is_some_and(|pages| pages.region().len() as u64 >= length)
+    }
+
+    /// Whether no access to the pages of a fast registration is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        match &self.backing {
+            Backing::Fast(pages) => pages.is_idle(),
+            Backing::User(_) | Backing::Kernel(_) => true,
+        }
     }
 
     /// The memory, if it is of a user.
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         match &self.backing {
             Backing::User(umem) => Some(umem.region()),
-            Backing::Kernel(_) => None,
+            Backing::Kernel(_) | Backing::Fast(_) => None,
         }
     }
 }
@@ -187,7 +297,7 @@ impl Mr {
 /// Tells details.
 pub(crate) fn show(mr: &Mr, detail: &mut Detail<'_>) -> Result {
     let pinned = matches!(mr.backing, Backing::User(_));
-    detail.hex(c"iova", mr.iova)?;
+    detail.hex(c"iova", mr.extent.start)?;
     detail.hex(c"access", u64::from(mr.access.bits()))?;
     detail.number(c"pinned", u64::from(pinned))
 }

@@ -6,10 +6,12 @@
 //! memory, a [`Gather`], and the receiver's scatter list takes the bytes from there.
 
 use crate::mr::Mr;
+use crate::mw;
 use core::cmp::min;
 use rdma::mem::{
     AccessError,
     KernelRange,
+    PagesUse,
     Region, //
 };
 use rdma::sync::Held;
@@ -24,6 +26,18 @@ pub(crate) const MAX_INLINE: usize = 512;
 enum Memory {
     /// Within a memory region, from an offset on.
     Mr(Held<Mr>, usize),
+    /// Within a memory region, through a window.
+    Window {
+        _through: mw::Use,
+        mr: Held<Mr>,
+        offset: usize,
+    },
+    /// Within a region for fast registration, which stays until the use of its pages has ended.
+    Fast {
+        pages: PagesUse,
+        _mr: Held<Mr>,
+        offset: usize,
+    },
     /// Of a kernel client.
     Kernel(KernelRange),
 }
@@ -43,6 +57,30 @@ impl Piece {
         }
     }
 
+    /// `len` bytes at `offset` of a region, through a window.
+    pub(crate) fn through(window: mw::Use, mr: Held<Mr>, offset: usize, len: usize) -> Self {
+        Self {
+            memory: Memory::Window {
+                _through: window,
+                mr,
+                offset,
+            },
+            len,
+        }
+    }
+
+    /// `len` bytes at `offset` of a region for fast registration.
+    pub(crate) fn fast(pages: PagesUse, mr: Held<Mr>, offset: usize, len: usize) -> Self {
+        Self {
+            memory: Memory::Fast {
+                pages,
+                _mr: mr,
+                offset,
+            },
+            len,
+        }
+    }
+
     /// The bytes of a kernel client.
     pub(crate) fn kernel(range: KernelRange) -> Self {
         Self {
@@ -54,7 +92,10 @@ impl Piece {
     /// The bytes as a window of memory.
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         match &self.memory {
-            Memory::Mr(mr, offset) => mr.region()?.slice(*offset, self.len),
+            Memory::Mr(mr, offset) | Memory::Window { mr, offset, .. } => {
+                mr.region()?.slice(*offset, self.len)
+            }
+            Memory::Fast { pages, offset, .. } => pages.region().slice(*offset, self.len),
             Memory::Kernel(range) => Some(Region::from(range)),
         }
     }

@@ -8,7 +8,7 @@
 use crate::{
     ah::Ah,
     hca::Hca,
-    mr::Mr,
+    keys::Entry,
     payload::Piece,
     table::{
         AhLayout,
@@ -18,7 +18,13 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 use proto::transport::{
     Access,
@@ -50,8 +56,8 @@ pub(crate) const LOCAL_DMA_LKEY: u32 = 0;
 
 /// What the lock of a protection domain guards.
 pub(crate) struct Tables {
-    /// Memory regions by key.
-    pub(crate) mrs: Table<Held<Mr>, KeyLayout>,
+    /// Memory regions and windows by key.
+    pub(crate) keys: Table<Entry, KeyLayout>,
     /// Address handles of user clients by number.
     pub(crate) ahs: Table<Arc<Ah>, AhLayout>,
 }
@@ -64,6 +70,7 @@ pub(crate) struct Pd {
     /// What its queue pairs may name.
     #[pin]
     pub(crate) tables: LevelLock<Tables, PdLock>,
+    serials: Atomic<u64>,
 }
 
 /// Makes a protection domain.
@@ -73,42 +80,53 @@ pub(crate) struct Pd {
 /// `ENOMEM`; `ENODEV` if the device is going away.
 pub(crate) fn alloc(hca: Held<Hca>) -> Result<Arc<Pd>> {
     let tables = Tables {
-        mrs: Table::new(),
+        keys: Table::new(),
         ahs: Table::new(),
     };
     Arc::pin_init(
         try_pin_init!(Pd {
             hca,
             tables <- LevelLock::new(tables),
+            serials: Atomic::new(0),
         }),
         GFP_KERNEL,
     )
 }
 
 impl Pd {
-    /// Enters a region and returns its key. May sleep.
+    /// A serial number for a queue pair of this domain, which no other one ever had.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serials.fetch_add(1, Relaxed)
+    }
+
+    /// Enters what a new key is to name, and returns the key. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn add_mr(
+    pub(crate) fn add_key(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         _sleepable: Sleepable<'_>,
-        mr: Held<Mr>,
+        entry: Entry,
     ) -> Result<u32> {
-        let mut mr = mr;
+        let mut entry = entry;
         loop {
             let wanted = {
                 let mut guard = cx.lock(&self.tables);
-                match guard.mrs.insert(random::u32(), mr) {
-                    Ok(key) => return Ok(key),
-                    Err(back) => mr = back,
+                match guard.keys.insert(random::u32(), entry) {
+                    Ok(key) => {
+                        if let Some(entry) = guard.keys.get_mut(key) {
+                            entry.set_key(key);
+                        }
+                        return Ok(key);
+                    }
+                    Err(back) => entry = back,
                 }
-                guard.mrs.wanted()?
+                guard.keys.wanted()?
             };
             let storage = Table::<_, KeyLayout>::allocate(wanted, GFP_KERNEL)?;
-            let old = cx.lock(&self.tables).mrs.grow(storage);
+            let old = cx.lock(&self.tables).keys.grow(storage);
             drop(old);
         }
     }
@@ -138,51 +156,43 @@ impl Pd {
             let space = space.ok_or(WcStatus::LocProtErr)?;
             return Ok(Piece::kernel(space.range(va, len as usize)));
         }
-        let mr = cx
-            .lock(&self.tables)
-            .mrs
-            .get(sge.lkey)
-            .and_then(Held::try_clone)
-            .ok_or(WcStatus::LocProtErr)?;
-        if write && !mr.allows(AccessFlags::LOCAL_WRITE) {
-            return Err(WcStatus::LocProtErr);
-        }
-        Mr::piece(mr, va, len).ok_or(WcStatus::LocProtErr)
+        let rights = if write {
+            AccessFlags::LOCAL_WRITE
+        } else {
+            AccessFlags::NONE
+        };
+        cx.lock(&self.tables)
+            .piece(sge.lkey, None, (va, len), rights)
+            .ok_or(WcStatus::LocProtErr)
     }
 
-    /// The memory that a remote peer names. The right of the queue pair is the caller's to check.
+    /// The memory that a remote peer names, through the queue pair with the serial number `via`,
+    /// whose own rights are the caller's to check.
     pub(crate) fn remote<L, I: Irq>(
         &self,
         mut cx: Cx<'_, L, I>,
+        via: u64,
         rkey: Key,
-        va: u64,
-        len: u32,
+        (va, len): (u64, u32),
         access: Access,
     ) -> Option<Piece>
     where
         PdLock: After<L>,
     {
-        let needed = match access {
+        let rights = match access {
             Access::Read => AccessFlags::REMOTE_READ,
             Access::Write => AccessFlags::REMOTE_WRITE,
             Access::Atomic => AccessFlags::REMOTE_ATOMIC,
         };
-        let mr = cx
-            .lock(&self.tables)
-            .mrs
-            .get(rkey.get())
-            .and_then(Held::try_clone)?;
-        if !mr.allows(needed) {
-            return None;
-        }
-        Mr::piece(mr, va, len)
+        cx.lock(&self.tables)
+            .piece(rkey.get(), Some(via), (va, len), rights)
     }
 
-    /// Whether a remote peer may FLUSH a range, or all, of what a key names. The right of the queue
-    /// pair is the caller's to check.
+    /// Whether a remote peer may FLUSH a range, or all, of what a key names. As for [`Self::remote`].
     pub(crate) fn may_flush<L, I: Irq>(
         &self,
         mut cx: Cx<'_, L, I>,
+        via: u64,
         rkey: Key,
         range: Option<(u64, u32)>,
         placement: Placement,
@@ -190,13 +200,10 @@ impl Pd {
     where
         PdLock: After<L>,
     {
-        let tables = cx.lock(&self.tables);
-        let Some(mr) = tables.mrs.get(rkey.get()) else {
-            return false;
-        };
-        (!placement.global || mr.allows(AccessFlags::FLUSH_GLOBAL))
-            && (!placement.persistent || mr.allows(AccessFlags::FLUSH_PERSISTENT))
-            && range.is_none_or(|(va, len)| mr.covers(va, len))
+        let right = |wanted, right| if wanted { right } else { AccessFlags::NONE };
+        let rights = right(placement.global, AccessFlags::FLUSH_GLOBAL)
+            | right(placement.persistent, AccessFlags::FLUSH_PERSISTENT);
+        cx.lock(&self.tables).grants(rkey.get(), via, range, rights)
     }
 
     /// The address handle of `number`.

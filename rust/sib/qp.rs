@@ -8,6 +8,7 @@
 //! - [`mod@modify`]: attributes and states.
 //! - [`post`]: work requests.
 //! - [`transmit`]: segments that leave.
+//! - [`local`]: operations that are for this side alone.
 //! - [`Qp::receive`], [`Expire`]: segments that arrive, and time that passes.
 //!
 //! Each of them locks the queue pair, calls the machine with [`mod@env`], and unlocks. What the machine
@@ -15,6 +16,7 @@
 
 mod create;
 mod env;
+mod local;
 mod modify;
 mod post;
 pub(crate) mod recv;
@@ -148,6 +150,8 @@ pub(crate) struct Qp {
     sig_all: bool,
     cap: QpCap,
     qpn: Atomic<u32>,
+    /// Tells it from all other queue pairs that its protection domain ever had.
+    serial: u64,
     port: Atomic<u32>,
     #[pin]
     state: LevelLock<State, QpLock>,

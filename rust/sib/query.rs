@@ -4,6 +4,7 @@
 
 use crate::hca::Hca;
 use crate::mcast;
+use crate::mr;
 use crate::payload;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -56,6 +57,8 @@ pub(crate) const MAX_CQ: u32 = 65_535;
 pub(crate) const MAX_CQE: u32 = 65_535;
 /// Memory regions of a protection domain.
 pub(crate) const MAX_MR: u32 = 65_535;
+/// Memory windows of a protection domain. They share the keys with memory regions.
+pub(crate) const MAX_MW: u32 = 65_535;
 /// Protection domains of an HCA.
 pub(crate) const MAX_PD: u32 = 65_535;
 /// Shared receive queues of an HCA.
@@ -87,6 +90,9 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
             | DeviceCaps::SYS_IMAGE_GUID
             | DeviceCaps::RC_RNR_NAK_GEN
             | DeviceCaps::N_NOTIFY_CQ
+            | DeviceCaps::MEM_WINDOW
+            | DeviceCaps::MEM_WINDOW_TYPE_2B
+            | DeviceCaps::MEM_MGT_EXTENSIONS
             | DeviceCaps::FLUSH_GLOBAL
             | DeviceCaps::ATOMIC_WRITE,
         max_qp: MAX_QP,
@@ -102,7 +108,7 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
         max_res_rd_atom: MAX_RD_ATOMIC.saturating_mul(MAX_QP),
         max_qp_init_rd_atom: MAX_RD_ATOMIC,
         atomic_cap: AtomicCap::Hca,
-        max_mw: 0,
+        max_mw: MAX_MW,
         max_mcast_grp: mcast::MAX_MEMBERS as u32,
         max_mcast_qp_attach: mcast::MAX_PER_GROUP as u32,
         max_total_mcast_qp_attach: mcast::MAX_MEMBERS as u32,
@@ -110,7 +116,7 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
         max_srq: MAX_SRQ,
         max_srq_wr: MAX_QP_WR,
         max_srq_sge: payload::MAX_SGE as u32,
-        max_fast_reg_page_list_len: 0,
+        max_fast_reg_page_list_len: mr::MAX_FAST_PAGES,
         max_pkeys: PKEYS as u16,
         local_ca_ack_delay: ACK_DELAY,
     }

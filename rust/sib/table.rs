@@ -53,7 +53,8 @@ impl Layout for QpnLayout {
 }
 
 /// Local and remote keys: the low 8 bits belong to the consumer of a fast registration or memory
-/// window (IBA, "Memory Region Types"), the slot follows, the top byte is random.
+/// window (IBA, "Memory Region Types"), the slot follows, the top byte is random. A look-up leaves
+/// the low 8 bits to the caller, since they change while an object exists.
 pub(crate) enum KeyLayout {}
 
 impl KeyLayout {
@@ -64,7 +65,7 @@ impl KeyLayout {
 
 impl Layout for KeyLayout {
     const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
-    const MATCH: u32 = u32::MAX;
+    const MATCH: u32 = !((1 << Self::CONSUMER_BITS) - 1);
 
     fn number(slot: u32, tag: u32) -> u32 {
         let fixed = (slot & Self::SLOT_MASK) << Self::CONSUMER_BITS;
@@ -210,6 +211,14 @@ impl<T, L: Layout> Table<T, L> {
     /// The object of `number`.
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         match self.slots.0.get(L::slot(number) as usize)? {
+            Slot::Used(own, item) if (*own ^ number) & L::MATCH == 0 => Some(item),
+            _ => None,
+        }
+    }
+
+    /// The object of `number`, to be changed.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        match self.slots.0.get_mut(L::slot(number) as usize)? {
             Slot::Used(own, item) if (*own ^ number) & L::MATCH == 0 => Some(item),
             _ => None,
         }

@@ -16,7 +16,7 @@
 #define CAP_ATOMIC_WRITE (1ull << 40)
 
 #define ACCESS (ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL)
-#define ROUNDS 2000
+#define ROUNDS 500
 
 static struct device devices[2];
 static struct bench bench;

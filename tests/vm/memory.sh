@@ -6,7 +6,8 @@
 # vm-long: --kernel debug --timeout 900 -- udp
 #
 # What there is to do with memory beside reading and writing it: FLUSH and ATOMIC
-# WRITE.
+# WRITE, memory windows, registration by work requests of a client in the kernel,
+# and invalidation by the peer.
 #
 #     memory.sh [handoff|udp]
 
@@ -17,5 +18,18 @@ datapath "${1:-handoff}"
 fabric_up
 step "FLUSH and ATOMIC WRITE"
 run user placement sib0 sib1
+step "Memory windows"
+run user window sib0 sib1
 no_objects
+step "Registration by work requests"
+flavour=stock
+[[ $(uname -r) != *-sib-debug* ]] || flavour=debug
+client=/src/build/$flavour-clients/fastreg.ko
+[ -e "$client" ] || fail "no $client: make it with tests/kernel/build $flavour"
+insmod "$client" a=sib0 b=sib1 || {
+	dmesg | grep fastreg
+	fail "the client has found a fault"
+}
+dmesg | grep fastreg:
+run rmmod fastreg
 fabric_down

@@ -306,11 +306,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// The local operation in `slot` has been executed, and ends with `status`.
     pub(super) fn local_done(&mut self, slot: SendSlot, status: WcStatus, env: &mut impl Env) {
-        if self.local != Some(slot) {
+        let index = self.cursor.index;
+        if self.local.take() != Some(slot) || self.queue.slot(index) != slot {
             return;
         }
-        self.local = None;
-        let index = self.cursor.index;
         if status != WcStatus::Success {
             return self.park(index, status);
         }

@@ -205,6 +205,12 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         config: &QpConfig,
         env: &mut impl Env,
     ) -> Result<(), Fault> {
+        if header
+            .ieth
+            .is_some_and(|ieth| self.fetches.is_to_read(ieth.rkey))
+        {
+            return Err(Fault::Busy);
+        }
         self.inbound.on_request(header, size, config, env)?;
         self.expected = self.expected.add(size.0);
         if header.bth.opcode.ends() {

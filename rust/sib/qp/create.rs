@@ -170,6 +170,7 @@ pub(crate) fn create(
         sig_all: init.sig_all,
         cap,
         qpn: Atomic::new(0),
+        serial: pd.serial(),
         port: Atomic::new(port),
         state <- LevelLock::new(state),
         work <- new_work!("Qp::work"),

@@ -10,6 +10,7 @@ use super::{
     Qp, //
 };
 use crate::{
+    keys::Refusal,
     payload::{
         Piece,
         Source, //
@@ -190,7 +191,7 @@ impl Surroundings<'_> {
     ) -> Result<Piece, RemoteFault> {
         self.qp
             .pd
-            .remote(self.cx.reborrow(), rkey, va, len, access)
+            .remote(self.cx.reborrow(), self.qp.serial, rkey, (va, len), access)
             .ok_or(RemoteFault)
     }
 }
@@ -269,11 +270,9 @@ impl Env for Surroundings<'_> {
         range: Option<(u64, u32)>,
         placement: Placement,
     ) -> Result<(), RemoteFault> {
-        if !self
-            .qp
-            .pd
-            .may_flush(self.cx.reborrow(), rkey, range, placement)
-        {
+        let via = self.qp.serial;
+        let pd = &self.qp.pd;
+        if !pd.may_flush(self.cx.reborrow(), via, rkey, range, placement) {
             return Err(RemoteFault);
         }
         // What peers write is stored by processors, and memory is coherent.
@@ -281,9 +280,15 @@ impl Env for Surroundings<'_> {
         Ok(())
     }
 
-    fn invalidate(&mut self, _rkey: Key) -> Result<(), InvalidateError> {
-        // Peers may invalidate regions of fast registration and windows; this device has neither.
-        Err(InvalidateError::Fault)
+    fn invalidate(&mut self, rkey: Key) -> Result<(), InvalidateError> {
+        let via = self.qp.serial;
+        let mut tables = self.cx.lock(&self.qp.pd.tables);
+        tables
+            .invalidate(rkey.get(), via, true)
+            .map_err(|refusal| match refusal {
+                Refusal::Fault => InvalidateError::Fault,
+                Refusal::Busy => InvalidateError::Busy,
+            })
     }
 
     fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {

@@ -5,7 +5,8 @@
 use super::{
     send::{
         self,
-        Fetched, //
+        Fetched,
+        Local, //
     },
     Qp,
     State, //
@@ -116,7 +117,10 @@ fn push_user(
     }
     let slot = state.machine.post_send(wqe).map_err(errno)?;
     match &request {
-        Some(request) => state.sends.store_user(slot, &request.data),
+        Some(request) => match Local::of(&request.op) {
+            Some(local) => state.sends.store_local(slot, local),
+            None => state.sends.store_user(slot, &request.data),
+        },
         None => state.sends.store_list(slot, &[]),
     }
     Ok(())
@@ -140,7 +144,7 @@ fn length(request: &UserSend<'_>) -> Option<u32> {
 /// full.
 pub(crate) fn post_send(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>) -> Result {
     let mut wqe = send::translate(wr.wr_id, wr.flags, &wr.op);
-    if wqe.fault.is_some() {
+    if matches!(wr.op, SendOp::RegMr { mr, key, .. } if !mr.is_named_by(key)) {
         return Err(EINVAL);
     }
     wqe.flags.signaled |= qp.sig_all;
@@ -160,9 +164,10 @@ pub(crate) fn post_send(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>
         return Err(EINVAL);
     }
     let slot = state.machine.post_send(wqe).map_err(errno)?;
-    match inline {
-        Some(bytes) => state.sends.store_inline(slot, bytes),
-        None => state.sends.store_list(slot, wr.sges),
+    match (Local::of(&wr.op), inline) {
+        (Some(local), _) => state.sends.store_local(slot, local),
+        (None, Some(bytes)) => state.sends.store_inline(slot, bytes),
+        (None, None) => state.sends.store_list(slot, wr.sges),
     }
     Ok(())
 }

@@ -5,9 +5,15 @@
 //! The machine of the transport knows a work request by its slot. What it does not need to know is
 //! here, under the same slot: the gather list, or a copy of the inline data.
 
-use crate::payload::{
-    MAX_INLINE,
-    MAX_SGE, //
+use crate::{
+    keys::{
+        Extent,
+        Registration, //
+    },
+    payload::{
+        MAX_INLINE,
+        MAX_SGE, //
+    }, //
 };
 use kernel::{
     alloc::KVVec,
@@ -32,6 +38,7 @@ use rdma::{
             UserData,
             UserSend, //
         },
+        Bind,
         QpCap,
         QpType,
         Sge, //
@@ -55,6 +62,44 @@ enum Data {
     Gather(usize),
     /// So many bytes.
     Inline(usize),
+    /// Nothing but what to do on this side.
+    Local(Local),
+}
+
+/// An operation that is for this side alone.
+#[derive(Clone, Copy)]
+pub(super) enum Local {
+    /// Invalidates a key.
+    Invalidate(u32),
+    /// Binds a memory window.
+    Bind(Bind),
+    /// Registers memory.
+    Register(Registration),
+}
+
+impl Local {
+    /// The operation, if it is one for this side.
+    pub(super) fn of<A, M>(op: &ib::SendOp<A, M>) -> Option<Self> {
+        match op {
+            ib::SendOp::LocalInvalidate { rkey } => Some(Self::Invalidate(*rkey)),
+            ib::SendOp::BindMw(bind) => Some(Self::Bind(*bind)),
+            ib::SendOp::RegMr {
+                key,
+                access,
+                iova,
+                length,
+                ..
+            } => Some(Self::Register(Registration {
+                key: *key,
+                access: *access,
+                extent: Extent {
+                    start: *iova,
+                    length: *length,
+                },
+            })),
+            _ => None,
+        }
+    }
 }
 
 /// The data of the work requests of a send queue.
@@ -117,7 +162,22 @@ impl SendQueue {
                 let first = slot.wrapping_mul(inline_room(self.limits.max_inline));
                 Payload::Inline(window(&self.inline, first, *len))
             }
-            None => Payload::Inline(&[]),
+            Some(Data::Local(_)) | None => Payload::Inline(&[]),
+        }
+    }
+
+    /// What is to be done on this side for `slot`.
+    pub(super) fn local(&self, slot: SendSlot) -> Option<Local> {
+        match self.data.get(slot.get() as usize) {
+            Some(Data::Local(local)) => Some(*local),
+            _ => None,
+        }
+    }
+
+    /// Keeps what is to be done on this side.
+    pub(super) fn store_local(&mut self, slot: SendSlot, local: Local) {
+        if let Some(data) = self.data.get_mut(slot.get() as usize) {
+            *data = Data::Local(local);
         }
     }
 
@@ -323,9 +383,9 @@ pub(super) fn translate<A, M>(wr_id: u64, flags: ib::SendFlags, op: &ib::SendOp<
                 placement: *types,
             };
         }
-        ib::SendOp::LocalInvalidate { .. } | ib::SendOp::BindMw(_) | ib::SendOp::RegMr { .. } => {
-            wqe.fault = Some(WcStatus::LocQpOpErr)
-        }
+        ib::SendOp::LocalInvalidate { .. } => wqe.op = SendOp::LocalInv,
+        ib::SendOp::BindMw(_) => wqe.op = SendOp::BindMw,
+        ib::SendOp::RegMr { .. } => wqe.op = SendOp::RegMr,
     }
     wqe
 }

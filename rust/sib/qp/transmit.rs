@@ -85,7 +85,7 @@ impl Flight {
             machine::Payload::Remote { rkey, va, len } => {
                 let piece = qp
                     .pd
-                    .remote(cx.reborrow(), rkey, va, len, Access::Read)
+                    .remote(cx.reborrow(), qp.serial, rkey, (va, len), Access::Read)
                     .ok_or(WcStatus::RemAccessErr)?;
                 self.gather.push(piece);
                 Ok(())
@@ -216,7 +216,12 @@ impl Qp {
         state.again = false;
         loop {
             let now = crate::fabric::now();
-            let segment = state.machine.poll_transmit(now, limits)?;
+            let Some(segment) = state.machine.poll_transmit(now, limits) else {
+                if state.execute_local(self, &mut cx) {
+                    continue;
+                }
+                return None;
+            };
             let loaded = flight
                 .load(self, state, &mut cx, &segment.payload)
                 .and_then(|()| sealed(segment));

@@ -2,6 +2,7 @@
 
 //! Rules of reliable connections, one by one, packet by packet.
 
+use crate::host::MEMORY_KEY;
 use crate::world::{
     config,
     wqe,
@@ -201,6 +202,37 @@ fn a_key_in_use_is_waited_for() {
     assert_eq!(two.host.received.len(), 1);
     assert_eq!(two.host.invalidated.len(), 1);
     assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}
+
+#[test]
+fn a_key_is_invalidated_after_the_answers_before_it() {
+    let [mut one, mut two] = pair(|_| {});
+    two.host.post_recv(10);
+    post(&mut one, 0, SendOp::Read, 10);
+    let mut send = wqe(1, SendOp::SendInv, 10, 0);
+    send.imm = MEMORY_KEY.get();
+    one.post(send, vec![1; 10]);
+    let packets = one.poll_all(0);
+    assert_eq!(two.take(0, &packets[0]), Ok(()));
+    assert_eq!(two.take(0, &packets[1]), Err(RxDrop::Busy));
+    assert!(two.host.invalidated.is_empty());
+    let answers = two.poll_all(0);
+    assert_eq!(
+        operations(&answers),
+        [Operation::ReadRespOnly, Operation::Ack]
+    );
+    deliver(&mut one, &answers);
+    let now = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(now, &mut one.host);
+    deliver(&mut two, &one.poll_all(now.nanos()));
+    assert_eq!(two.host.invalidated, [MEMORY_KEY]);
+    assert_eq!(two.host.received.len(), 1);
+    // Another key does not wait.
+    two.host.post_recv(10);
+    post(&mut one, 0, SendOp::Read, 10);
+    post(&mut one, 1, SendOp::SendInv, 10);
+    deliver(&mut two, &one.poll_all(now.nanos()));
+    assert_eq!(two.host.received.len(), 2);
 }
 
 #[test]

@@ -157,3 +157,29 @@ fn a_receive_without_memory_is_an_error() {
     assert_eq!(statuses, [WcStatus::LocProtErr, WcStatus::WrFlushErr]);
     assert!(!host.events.contains(&QpEvent::LastWqeReached));
 }
+
+#[test]
+fn local_operations_are_executed_and_complete_in_order() {
+    let mut world = World::new(QpType::Uc, 1 << 16, Faults::default(), 1);
+    let ops = [
+        SendOp::Write,
+        SendOp::BindMw,
+        SendOp::Write,
+        SendOp::LocalInv,
+        SendOp::RegMr,
+        SendOp::Write,
+    ];
+    for (wr_id, op) in ops.into_iter().enumerate() {
+        let len = if op.is_local() { 0 } else { 300 };
+        let mut wqe = wqe(wr_id as u64, op, len, 0);
+        wqe.flags.fence = true;
+        world.nodes[0].post(wqe, vec![wr_id as u8; len]);
+    }
+    world.run();
+    let host = &world.nodes[0].host;
+    let completed: Vec<_> = host.sent.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+    let expected: Vec<_> = (0..6).map(|wr_id| (wr_id, WcStatus::Success)).collect();
+    assert_eq!(completed, expected);
+    assert_eq!(host.executed.len(), 3);
+    assert_eq!(world.nodes[1].host.memory[..300], [5; 300]);
+}

@@ -185,6 +185,19 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.pending
     }
 
+    /// Whether some pending answer is to be read by this key.
+    pub(super) fn is_to_read(&mut self, key: Key) -> bool {
+        if !self.pending {
+            return false;
+        }
+        (1..=self.kept).any(|age| {
+            self.get_mut(age).is_some_and(|resource| {
+                let by_key = matches!(resource.fetch, Fetch::Read { rkey, .. } if rkey == key);
+                by_key && resource.is_pending()
+            })
+        })
+    }
+
     /// Forgets all operations.
     pub(super) fn clear(&mut self) {
         self.kept = 0;

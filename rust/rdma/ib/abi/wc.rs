@@ -14,6 +14,10 @@ use kernel::prelude::*;
 use sib_bindings as bindings;
 use zerocopy_derive::Immutable;
 
+/// `IBV_WC_WITH_INV` of libibverbs. `IB_WC_WITH_INVALIDATE` of the kernel is another bit, which user space
+/// takes for a good checksum; librxe passes on what it finds.
+const USER_WITH_INVALIDATE: u32 = 1 << 3;
+
 /// A completion as user space reads it: `struct ib_uverbs_wc`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -38,7 +42,10 @@ pub struct UverbsWc {
 impl UverbsWc {
     /// The entry that tells of `wc`.
     pub fn new(wc: &Wc) -> Self {
-        let (ext, ext_flag) = ext_parts(wc.ext);
+        let (ext, mut ext_flag) = ext_parts(wc.ext);
+        if matches!(wc.ext, WcExt::Invalidate(_)) {
+            ext_flag = USER_WITH_INVALIDATE;
+        }
         let grh_flag = if wc.grh {
             bindings::ib_wc_flags_IB_WC_GRH
         } else {
