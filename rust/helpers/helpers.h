@@ -13,5 +13,6 @@
 #include "lock.h"
 #include "mem.h"
 #include "net.h"
+#include "trace.h"
 
 #endif

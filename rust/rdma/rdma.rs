@@ -16,6 +16,7 @@ pub mod ring;
 pub mod sync;
 pub mod time;
 pub mod timer;
+pub mod trace;
 pub mod work;
 
 /// What the `pr_*!` macros put in front of a message.

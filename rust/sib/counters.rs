@@ -16,6 +16,7 @@ use proto::transport::{
     WcStatus, //
 };
 use rdma::ib::CounterName;
+use rdma::trace::Cause;
 use wire::aeth::{
     NakCode,
     Syndrome, //
@@ -96,61 +97,62 @@ impl Counters {
             *to = value;
         }
     }
+}
 
-    /// Counts what a queue pair made of a packet.
-    #[inline]
-    pub(crate) fn count_packet(
-        &self,
-        header: &Header,
-        outcome: Result<(), RxDrop>,
-        reliable: bool,
-    ) {
-        if let Some(counter) = self.of_packet(header, outcome, reliable) {
-            self.count(counter);
+impl Counter {
+    /// Why something will be sent again, if it will.
+    pub(crate) fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Timeout => Some(Cause::Timeout),
+            Self::Reminder => Some(Cause::Reminder),
+            Self::SequenceNak => Some(Cause::SequenceNak),
+            Self::ImpliedNak => Some(Cause::ImpliedNak),
+            Self::RnrReceived => Some(Cause::RnrNak),
+            _ => None,
         }
     }
+}
 
-    #[inline]
-    fn of_packet(
-        &self,
-        header: &Header,
-        outcome: Result<(), RxDrop>,
-        reliable: bool,
-    ) -> Option<Counter> {
-        let response = header.bth.opcode.is_response();
-        match outcome {
-            Ok(()) => match header.aeth?.syndrome {
-                Syndrome::Ack { .. } => None,
-                Syndrome::Rnr { .. } => Some(Counter::RnrReceived),
-                Syndrome::Nak(NakCode::PsnSequenceError) => Some(Counter::SequenceNak),
-                Syndrome::Nak(_) => None,
-            },
-            Err(RxDrop::Duplicate) => Some(Counter::DuplicateRequest),
-            Err(RxDrop::OutOfSequence) if response => Some(Counter::ImpliedNak),
-            Err(RxDrop::OutOfSequence) => Some(Counter::OutOfSequence),
-            Err(RxDrop::NoRecv) if reliable => Some(Counter::RnrSent),
-            Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
-            // An answer that came twice is none too few.
-            Err(RxDrop::Stale) => None,
-            Err(_) => Some(Counter::Discarded),
-        }
+/// What to count for what a queue pair made of a packet.
+#[inline]
+pub(crate) fn of_packet(
+    header: &Header,
+    outcome: Result<(), RxDrop>,
+    reliable: bool,
+) -> Option<Counter> {
+    match outcome {
+        Ok(()) => match header.aeth?.syndrome {
+            Syndrome::Ack { .. } => None,
+            Syndrome::Rnr { .. } => Some(Counter::RnrReceived),
+            Syndrome::Nak(NakCode::PsnSequenceError) => Some(Counter::SequenceNak),
+            Syndrome::Nak(_) => None,
+        },
+        Err(RxDrop::Duplicate) => Some(Counter::DuplicateRequest),
+        Err(RxDrop::OutOfSequence) if header.bth.opcode.is_response() => Some(Counter::ImpliedNak),
+        Err(RxDrop::OutOfSequence) => Some(Counter::OutOfSequence),
+        Err(RxDrop::NoRecv) if reliable => Some(Counter::RnrSent),
+        Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
+        // An answer that came twice is none too few.
+        Err(RxDrop::Stale) => None,
+        Err(_) => Some(Counter::Discarded),
     }
+}
 
-    /// Counts what time has done to a queue pair.
-    pub(crate) fn count_lapse(&self, lapse: Lapse) {
-        match lapse {
-            Lapse::None => {}
-            Lapse::Timeout => self.count(Counter::Timeout),
-            Lapse::Reminder => self.count(Counter::Reminder),
-        }
+/// What to count for what time has done to a queue pair.
+pub(crate) fn of_lapse(lapse: Lapse) -> Option<Counter> {
+    match lapse {
+        Lapse::None => None,
+        Lapse::Timeout => Some(Counter::Timeout),
+        Lapse::Reminder => Some(Counter::Reminder),
     }
+}
 
-    /// Counts the end of a send work request.
-    pub(crate) fn count_end(&self, status: WcStatus) {
-        match status {
-            WcStatus::RetryExcErr => self.count(Counter::RetryExceeded),
-            WcStatus::RnrRetryExcErr => self.count(Counter::RnrExceeded),
-            _ => {}
-        }
+/// What to count for the end of a send work request.
+#[inline]
+pub(crate) fn of_end(status: WcStatus) -> Option<Counter> {
+    match status {
+        WcStatus::RetryExcErr => Some(Counter::RetryExceeded),
+        WcStatus::RnrRetryExcErr => Some(Counter::RnrExceeded),
+        _ => None,
     }
 }

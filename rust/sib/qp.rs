@@ -39,7 +39,11 @@ pub(crate) use post::{
 };
 
 use crate::{
-    counters::Counters,
+    counters::{
+        self,
+        Counter,
+        Counters, //
+    },
     cq::Cq,
     fabric::Segment,
     hca::Hca,
@@ -98,6 +102,7 @@ use rdma::{
         Soft,
         Timer, //
     },
+    trace,
     work::{
         Run,
         Work, //
@@ -202,6 +207,18 @@ impl Qp {
         self.hca.counters(self.port())
     }
 
+    /// Counts what has happened to this queue pair, and traces it if something will be sent again.
+    #[inline]
+    fn note(&self, counter: Option<Counter>) {
+        let Some(counter) = counter else { return };
+        if let Some(counters) = self.counters() {
+            counters.count(counter);
+        }
+        if let Some(cause) = counter.cause() {
+            trace::retry(self.qpn(), cause);
+        }
+    }
+
     /// What completions of kernel clients refer to.
     pub(crate) fn reference(&self) -> Option<QpRef> {
         self.space.is_some().then(|| self.upcall.qp_ref())
@@ -245,9 +262,11 @@ impl Qp {
                 env.pkey_index = pkey_index;
                 machine.on_packet(now, segment.header, segment.span, len, env)
             });
-            if let Some(counters) = qp.counters() {
-                counters.count_packet(segment.header, outcome, matches!(qp.ty, QpType::Rc));
-            }
+            qp.note(counters::of_packet(
+                segment.header,
+                outcome,
+                matches!(qp.ty, QpType::Rc),
+            ));
             qp.watch(state);
             let events = core::mem::take(&mut state.events);
             (state.machine.has_output(), events)
@@ -378,9 +397,7 @@ impl Expire for Qp {
             let now = Instant::from_nanos(rdma::time::now_ns());
             state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
                 let lapse = machine.on_timeout(now, env);
-                if let Some(counters) = this.counters() {
-                    counters.count_lapse(lapse);
-                }
+                this.note(counters::of_lapse(lapse));
                 if machine.state() == QpState::Err {
                     machine.flush_recv(env);
                 }

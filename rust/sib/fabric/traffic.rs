@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What passes a port of an HCA, counted without a lock.
+//! What passes a port of an HCA, counted without a lock, and traced.
 //!
 //! The counters of the agents are guarded by the lock of the HCA, which packets do not take. So packets are
 //! counted here, and the agents hear of them when somebody asks.
@@ -11,6 +11,11 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 use proto::fabric::counters::Counters;
+use rdma::trace::{
+    self,
+    Packets, //
+};
+use wire::header::Header;
 
 /// A number that grows, and what of it the agents know.
 struct Count {
@@ -67,6 +72,20 @@ impl Flow {
     }
 }
 
+/// What tracepoints tell of a segment.
+fn traced(segment: &Segment<'_>) -> Packets {
+    let Header { lrh, bth, .. } = segment.header;
+    Packets {
+        slid: lrh.slid.get(),
+        dlid: lrh.dlid.get(),
+        opcode: bth.opcode.byte(),
+        dest_qp: bth.dest_qp.get(),
+        psn: bth.psn.get(),
+        span: segment.span,
+        length: segment.source.len() as u32,
+    }
+}
+
 /// What has passed a port.
 pub(crate) struct Traffic {
     /// Sent: unicast, multicast.
@@ -85,12 +104,14 @@ impl Traffic {
     }
 
     pub(super) fn count_sent(&self, segment: &Segment<'_>) {
+        trace::transmit(|| traced(segment));
         if let Some(flow) = self.sent.get(usize::from(segment.is_multicast())) {
             flow.count(segment);
         }
     }
 
     pub(super) fn count_received(&self, segment: &Segment<'_>) {
+        trace::receive(|| traced(segment));
         if let Some(flow) = self.received.get(usize::from(segment.is_multicast())) {
             flow.count(segment);
         }

@@ -10,6 +10,7 @@ use super::{
     Qp, //
 };
 use crate::{
+    counters,
     keys::Refusal,
     payload::{
         Piece,
@@ -48,7 +49,8 @@ use rdma::{
         Cx,
         Off,
         QpLock, //
-    }, //
+    },
+    trace, //
 };
 use wire::{
     grh::{
@@ -318,9 +320,12 @@ impl Env for Surroundings<'_> {
 
     fn complete_send(&mut self, wc: Wc) {
         let solicited = wc.solicited;
-        if let Some(counters) = self.qp.counters() {
-            counters.count_end(wc.status);
+        let (qpn, status) = (self.qp.qpn(), wc.status as u32);
+        self.qp.note(counters::of_end(wc.status));
+        if !matches!(wc.status, WcStatus::Success | WcStatus::WrFlushErr) {
+            trace::error(qpn, trace::Fault::SendQueue, status);
         }
+        trace::complete(qpn, wc.wr_id, status, false);
         let wc = wc::translate(&wc, self.qp);
         if !self.withhold {
             return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
@@ -335,6 +340,7 @@ impl Env for Surroundings<'_> {
 
     fn complete_recv(&mut self, _slot: RecvSlot, wc: Wc) {
         let solicited = wc.solicited;
+        trace::complete(self.qp.qpn(), wc.wr_id, wc.status as u32, true);
         let mut wc = wc::translate(&wc, self.qp);
         if let Some(index) = self.pkey_index {
             wc.pkey_index = index;
@@ -343,6 +349,15 @@ impl Env for Surroundings<'_> {
     }
 
     fn event(&mut self, event: QpEvent) {
+        let fault = match event {
+            QpEvent::Fatal => Some(trace::Fault::Fatal),
+            QpEvent::ReqErr => Some(trace::Fault::Request),
+            QpEvent::AccessErr => Some(trace::Fault::Access),
+            QpEvent::CommEst | QpEvent::SqDrained | QpEvent::LastWqeReached => None,
+        };
+        if let Some(fault) = fault {
+            trace::error(self.qp.qpn(), fault, 0);
+        }
         self.events.add(event);
     }
 }

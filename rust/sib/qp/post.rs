@@ -48,7 +48,8 @@ use rdma::{
         Sleepable,
         Tracked,
         Unlocked, //
-    }, //
+    },
+    trace, //
 };
 
 /// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
@@ -116,6 +117,7 @@ fn push_user(
         }
     }
     let slot = state.machine.post_send(wqe).map_err(errno)?;
+    trace::post(qp.qpn(), wqe.wr_id, wqe.length);
     match &request {
         Some(request) => match Local::of(&request.op) {
             Some(local) => state.sends.store_local(slot, local),
@@ -164,6 +166,7 @@ pub(crate) fn post_send(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>
         return Err(EINVAL);
     }
     let slot = state.machine.post_send(wqe).map_err(errno)?;
+    trace::post(qp.qpn(), wqe.wr_id, wqe.length);
     match (Local::of(&wr.op), inline) {
         (Some(local), _) => state.sends.store_local(slot, local),
         (None, Some(bytes)) => state.sends.store_inline(slot, bytes),
