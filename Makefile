@@ -6,8 +6,8 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help module install run test test-long kunit host-test check docs \
-	rustdoc rust-analyzer fmt clean update
+.PHONY: help module install run test test-long kunit host-test pyverbs conformance \
+	check docs rustdoc rust-analyzer fmt clean update
 
 help: ## this list
 	@echo 'Commands (root is needed; the first use of each fetches and builds what it lacks):'
@@ -38,6 +38,12 @@ kunit: ## the unit tests inside the debug kernel
 
 host-test: ## the unit and property tests of the pure crates on this machine
 	@tools/cargo test --workspace
+
+pyverbs: ## the tests of pyverbs, verdict by verdict; tools/pyverbs rxe for the same on rxe
+	@tools/pyverbs
+
+conformance: ## run them on sib and rxe, and write Documentation/conformance.rst
+	@tools/pyverbs --write
 
 check: ## formatting, lints, and the rules about unsafe, panics and layers
 	@tools/check/all

@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The tests of pyverbs, which Debian's python3-pyverbs ships: every module that is
+# not for one vendor's hardware, with addresses by LID and with GRHs. What became
+# of each test is left in /share.
+#
+#     pyverbs.sh [sib|rxe [handoff|udp [MODULE...]]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+SHIPPED=/usr/share/doc/rdma-core/tests
+TESTS=/tmp/pyverbs/tests
+# Some tests want huge pages, of 2 MiB.
+HUGE_PAGES=16
+
+# suite DEVICE PATH [MODULE]...: all tests on a device.
+suite() {
+	local device=$1 path=$2
+	shift 2
+	step "$device by ${path^^}"
+	python3 -B "$(dirname "$0")/pyverbs/suite.py" --tests "$TESTS" --device "$device" \
+		--path "$path" --out "/share/pyverbs-$device-$path.json" "$@"
+}
+
+kind=${1:-sib} way=${2:-handoff}
+shift $(($# < 2 ? $# : 2))
+mkdir -p "$(dirname "$TESTS")"
+cp -r "$SHIPPED" "$TESTS" || fail "the tests of pyverbs are not in this guest"
+gunzip -rf "$TESTS"
+echo $HUGE_PAGES >/proc/sys/vm/nr_hugepages
+
+failed=
+case $kind in
+sib)
+	datapath "$way"
+	fabric_up
+	for path in lid grh; do
+		suite sib0 $path "$@" || failed="$failed $path"
+	done
+	no_objects
+	fabric_down
+	[ -z "$failed" ] || fail "pyverbs has failures:$failed"
+	;;
+rxe)
+	underlay rxenet0
+	run ip address add 10.9.0.1/24 dev rxenet0
+	run modprobe rdma_rxe
+	run rdma link add rxe0 type rxe netdev rxenet0
+	within 20 port_active rxe0 || fail "rxe0 is not ACTIVE"
+	suite rxe0 grh "$@"
+	run rdma link del rxe0
+	;;
+*) fail "a device is sib or rxe, not '$kind'" ;;
+esac
