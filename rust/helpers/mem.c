@@ -2,25 +2,10 @@
 
 #include <linux/mm.h>
 #include <linux/scatterlist.h>
-#include <linux/string.h>
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
 #include "mem.h"
-
-/*
- * Copies memory that others may change meanwhile. As a call into C it is opaque to the Rust compiler, which
- * must not assume that such memory is stable.
- */
-void sib_helper_copy(void *dst, const void *src, size_t len)
-{
-	memcpy(dst, src, len);
-}
-
-void sib_helper_move(void *dst, const void *src, size_t len)
-{
-	memmove(dst, src, len);
-}
 
 size_t sib_helper_umem_num_pages(struct ib_umem *umem)
 {

@@ -8,7 +8,6 @@ struct ib_umem;
 struct vm_area_struct;
 
 void sib_helper_copy(void *dst, const void *src, size_t len);
-void sib_helper_move(void *dst, const void *src, size_t len);
 size_t sib_helper_umem_num_pages(struct ib_umem *umem);
 size_t sib_helper_umem_page_addresses(struct ib_umem *umem, void **addresses,
 				      size_t capacity);

@@ -129,21 +129,30 @@ impl Pages {
         unsafe { self.pages.inc_len(count) };
     }
 
-    /// The bytes from `offset` to the end of the page that it is in.
+    /// The bytes from `offset` to the end of the page that it is in, or of one that follows it in memory as
+    /// well, up to `wanted` bytes.
     #[inline]
-    pub(super) fn piece(&self, offset: usize) -> Option<Piece> {
+    pub(super) fn piece(&self, offset: usize, wanted: usize) -> Option<Piece> {
         // By the invariant nothing below overflows for an offset in the range.
         if offset >= self.len {
             return None;
         }
         let at = self.first.wrapping_add(offset);
-        let page = *self.pages.get(at.wrapping_shr(self.shift))?;
+        let mut pages = self.pages.get(at.wrapping_shr(self.shift)..)?.iter();
+        let mut page = *pages.next()?;
         let size = 1usize.wrapping_shl(self.shift);
         let inside = at & size.wrapping_sub(1);
-        // INVARIANT: The tail of a page.
-        Some(Piece {
-            ptr: page.wrapping_add(inside),
-            len: size.wrapping_sub(inside),
-        })
+        let ptr = page.wrapping_add(inside);
+        let mut len = size.wrapping_sub(inside);
+        while len < wanted {
+            let after = page.wrapping_add(size);
+            if pages.next() != Some(&after) {
+                break;
+            }
+            page = after;
+            len = len.wrapping_add(size);
+        }
+        // INVARIANT: The tail of a page, and pages that follow without a gap.
+        Some(Piece { ptr, len })
     }
 }

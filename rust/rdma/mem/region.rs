@@ -166,7 +166,7 @@ impl<'a> Region<'a> {
                 .piece(dst_offset.wrapping_add(done), from.len)
                 .ok_or(AccessError::OutOfBounds)?;
             // SAFETY: Both pieces are mapped for at least `to.len` bytes, and `dst` is writable.
-            unsafe { sib_bindings::sib_helper_move(to.ptr.cast(), from.ptr.cast(), to.len) };
+            unsafe { sib_bindings::sib_helper_copy(to.ptr.cast(), from.ptr.cast(), to.len) };
             done = done.wrapping_add(to.len);
         }
         Ok(())
@@ -199,7 +199,7 @@ impl<'a> Region<'a> {
         // By the invariant this cannot overflow.
         let at = self.start.wrapping_add(offset);
         let piece = match self.backing {
-            Backing::Pages(pages) => pages.piece(at)?,
+            Backing::Pages(pages) => pages.piece(at, left.min(max))?,
             Backing::Kernel(range) => range.piece(at)?,
         };
         let len = piece.len.min(left).min(max);
@@ -322,6 +322,28 @@ mod tests {
             assert!(region.copy_out(offset, &mut back[..len]).is_ok());
             assert!(back[..len] == data[..len]);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn adjacent_pages_are_one_piece() -> Result {
+        let store = Store::new(6)?;
+        let mut pages = Pages::with_capacity(6)?;
+        let base = store.words.as_ptr().expose_provenance();
+        for nth in [0, 1, 2, 4, 5, 3] {
+            // SAFETY: So many bytes are there, and the store is dropped last.
+            unsafe { pages.push((base + nth * (1 << SHIFT)) as u64) }?;
+        }
+        // SAFETY: As above.
+        unsafe { pages.set_range(SHIFT, 10, 340, true) }?;
+        let region = Region::from(&pages);
+        let len = |offset, max| region.piece(offset, max).map(|piece| piece.len);
+        assert_eq!(len(0, 300), Some(3 * 64 - 10));
+        assert_eq!(len(0, 100), Some(100));
+        assert_eq!(len(60, 300), Some(2 * 64 - 6));
+        assert_eq!(len(3 * 64 - 10, 300), Some(2 * 64));
+        assert_eq!(len(5 * 64 - 10, 300), Some(340 + 10 - 5 * 64));
+        assert_eq!(len(340, 1), None);
         Ok(())
     }
 
