@@ -7,6 +7,7 @@
 MAKEFLAGS += --no-print-directory
 
 .PHONY: help module install run test test-long kunit host-test pyverbs conformance \
+	bench profile \
 	check docs rustdoc rust-analyzer fmt clean update
 
 help: ## this list
@@ -44,6 +45,12 @@ pyverbs: ## the tests of pyverbs, verdict by verdict; tools/pyverbs rxe for the 
 
 conformance: ## run them on sib and rxe, and write Documentation/conformance.rst
 	@tools/pyverbs --write
+
+bench: ## the speed of sib beside rxe and siw, in virtual machines (QUICK=1: less of it)
+	@tools/bench $(if $(QUICK),--quick)
+
+profile: ## the functions that a message's instructions belong to (KIND=send SIZE=8)
+	@tools/profile $(or $(KIND),send) $(or $(SIZE),8)
 
 check: ## formatting, lints, and the rules about unsafe, panics and layers
 	@tools/check/all

@@ -19,6 +19,8 @@ def _options():
     parser.add_argument("--kernel", required=True)
     for number in ("--nodes", "--cpus", "--mem", "--timeout"):
         parser.add_argument(number, type=int, required=True)
+    parser.add_argument("--icount", action="store_true")
+    parser.add_argument("--plugin", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs="*")
     return parser.parse_args()
@@ -46,7 +48,9 @@ async def _run(guests, timeout):
 def main():
     options = _options()
     _write_job(options)
-    chosen = accel.choose()
+    if options.icount:
+        options.cpus = 1
+    chosen = "tcg" if options.icount or options.plugin else accel.choose()
     guests = [Guest(node, options, chosen) for node in range(1, options.nodes + 1)]
     in_time = asyncio.run(_run(guests, options.timeout))
 

@@ -73,16 +73,33 @@ def network(node, nodes):
     return args
 
 
+# Under an instruction counter the guest's time stamp counter is that counter: one
+# step in a nanosecond.
+_ICOUNT_KHZ = 1_000_000
+
+
+def emulation(options, accel):
+    """How the guest's processors are made."""
+    if options.icount:
+        words = ["-accel", "tcg,thread=single", "-icount", "shift=0"]
+    else:
+        words = ["-accel", "tcg,thread=multi" if accel == "tcg" else accel]
+    if options.plugin:
+        words += ["-plugin", f"{RUN}/plugin.so,out={SHARE}/counts"]
+    return words
+
+
 def command(node, options, accel):
     """The words that start guest `node`; its log goes to a file, the output of
     its script to standard output."""
     cpu = "host" if accel == "kvm" else "max,la57=off"
     parameters = f"{PARAMETERS} vm.node={node} vm.nodes={options.nodes}"
     if accel == "tcg":
-        parameters += f" tsc_early_khz={tsc.khz()}"
+        khz = _ICOUNT_KHZ if options.icount else tsc.khz()
+        parameters += f" tsc_early_khz={khz}"
     return (
         ["qemu-system-x86_64", "-machine", "pc,usb=off", "-cpu", cpu]
-        + ["-accel", "tcg,thread=multi" if accel == "tcg" else accel]
+        + emulation(options, accel)
         + ["-smp", str(options.cpus), "-m", str(options.mem)]
         + ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         + ["-kernel", KERNEL, "-initrd", f"/src/build/{options.kernel}/initramfs"]

@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What messages cost, in instructions of the guest, next to what they cost when
+# tests/instructions.json was written, if there is such a file. tools/bench runs it.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+fabric_up
+step "Messages"
+user cost -a sib0 -b sib1 >/tmp/cost || fail "cost"
+cp /tmp/cost /share/cost
+run python3 "$(dirname "$0")/../../tools/benchlib/instructions.py" \
+	"$(dirname "$0")/../instructions.json" /tmp/cost /share/instructions.json
+fabric_down

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The guest's part of tools/profile: messages of one kind between two HCAs, and
+# the names of the kernel's functions.
+#
+#     guest.sh KIND SIZE MESSAGES
+
+. /src/tests/vm/lib.sh
+. /src/tests/vm/user.sh
+
+fabric_up
+cat /proc/kallsyms >/share/kallsyms
+user cost -a sib0 -b sib1 -k "$1" -s "$2" -n "$3" | tee /share/cost
