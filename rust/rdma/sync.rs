@@ -67,5 +67,6 @@ pub use lock::{
 };
 pub use tracked::{
     Held,
-    Tracked, //
+    Tracked,
+    Watch, //
 };

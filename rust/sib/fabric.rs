@@ -6,11 +6,12 @@
 //! and its clock:
 //!
 //! - [`route`]: the way of a packet, from a port of an HCA through the switch to the next.
+//! - [`lane`]: a way that was found and is remembered.
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`cable`] and [`mod@line`]: cables to other switches.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
 //! - [`fault`]: what is done to packets on purpose.
-//! - [`traffic`]: what passes a port of an HCA.
+//! - [`traffic`]: what passes a port.
 //! - [`storage`]: the memory of the switch.
 //!
 //! # Locking
@@ -21,6 +22,7 @@
 mod batch;
 mod cable;
 mod fault;
+mod lane;
 mod line;
 mod route;
 mod smp;
@@ -31,6 +33,10 @@ mod udp;
 pub(crate) use fault::{
     Faults,
     Rules, //
+};
+pub(crate) use lane::{
+    Address,
+    Lane, //
 };
 pub(crate) use route::Segment;
 pub(crate) use smp::trap_header;
@@ -50,6 +56,7 @@ use crate::params;
 use cable::Cable;
 use kernel::new_mutex;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -128,6 +135,10 @@ pub(crate) struct Fabric {
     #[pin]
     endpoints: Mutex<KVec<Tracked<Endpoint>>>,
     drops: Drops,
+    /// Rises with every change of a way through the fabric: see [`lane`].
+    generation: Atomic<u64>,
+    /// What has passed each port of the switch without the lock.
+    traffic: KVec<Traffic>,
 }
 
 /// The place of an HCA in a fabric, until [`Fabric::leave`].
@@ -183,6 +194,10 @@ impl Fabric {
         for _ in 0..=ports {
             ends.push(End::Open, GFP_KERNEL)?;
         }
+        let mut traffic = KVec::with_capacity(ends.len(), GFP_KERNEL)?;
+        for _ in 0..=ports {
+            traffic.push(Traffic::new(), GFP_KERNEL)?;
+        }
         let state = State {
             switch: storage::switch(identity, ports, mtu)?,
             ends,
@@ -198,6 +213,9 @@ impl Fabric {
                 timer <- Timer::new(),
                 endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
                 drops: Drops::new(),
+                // Lanes begin with 0, and are not to be good.
+                generation: Atomic::new(1),
+                traffic,
             }? Error),
             GFP_KERNEL,
         )
@@ -272,6 +290,7 @@ impl Fabric {
             let end = End::Hca(hca.try_clone().ok_or(EBUSY)?, PortNum::new(port));
             let mut guard = cx.lock(&self.state);
             let (state, cx) = guard.split();
+            self.new_generation();
             state.set_end(cable, end);
             state.train(cx, cable);
         }
@@ -285,6 +304,7 @@ impl Fabric {
             let end = {
                 let mut guard = cx.lock(&self.state);
                 let state = &mut *guard;
+                self.new_generation();
                 state.switch.link_down(cable, now());
                 state.set_end(cable, End::Reserved)
             };
@@ -310,6 +330,7 @@ impl Fabric {
         let events = {
             let mut guard = cx.lock(&self.state);
             let (state, mut cx) = guard.split();
+            self.new_generation();
             let (action, events) = {
                 let mut dev = cx.lock(&hca.state);
                 let settled = dev.sma.link_settle(port);
@@ -337,6 +358,7 @@ impl Fabric {
         let (action, told) = {
             let mut guard = cx.lock(&self.state);
             let (state, mut cx) = guard.split();
+            self.new_generation();
             let action = state.switch.link_settle(cable);
             let told = match action {
                 LinkAction::None => None,

@@ -173,12 +173,15 @@ impl Hca {
     pub(crate) fn publish(&self, sma: &Sma, port: PortNum) {
         if let (Some(view), Some(port)) = (self.view_of(port), sma.port(port)) {
             let attrs = port.attrs();
-            view.store(View {
+            let changed = view.store(View {
                 lid: attrs.lid(),
                 lmc: attrs.lmc(),
                 mtu: attrs.neighbor_mtu(),
                 state: attrs.state(),
             });
+            if changed {
+                self.fabric.new_generation();
+            }
         }
     }
 
@@ -206,7 +209,14 @@ impl Hca {
             let bit = tap as u32;
             view.taps
                 .store(if on { taps | bit } else { taps & !bit }, Relaxed);
+            self.fabric.new_generation();
         }
+    }
+
+    /// Whether there is any tap on `port`, so that its packets must not pass it unseen.
+    pub(crate) fn has_taps(&self, port: PortNum) -> bool {
+        self.view_of(port)
+            .is_some_and(|view| view.taps.load(Relaxed) != 0)
     }
 
     fn view_of(&self, port: PortNum) -> Option<&PortView> {
@@ -276,12 +286,13 @@ impl PortView {
         }
     }
 
-    fn store(&self, view: View) {
+    /// Returns whether this changes anything.
+    fn store(&self, view: View) -> bool {
         let word = u32::from(view.lid.get()) << LID_SHIFT
             | u32::from(view.lmc) << LMC_SHIFT
             | u32::from(view.mtu.code()) << MTU_SHIFT
             | view.state as u32;
-        self.word.store(word, Relaxed);
+        self.word.xchg(word, Relaxed) != word
     }
 
     fn load(&self) -> View {

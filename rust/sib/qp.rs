@@ -74,7 +74,8 @@ use proto::{
         self as machine,
         QpState,
         Resource,
-        SendEntry, //
+        SendEntry,
+        TxSegment, //
     }, //
 };
 use rdma::{
@@ -113,6 +114,7 @@ use recv::{
     RecvQueue, //
 };
 use send::SendQueue;
+use transmit::Transmitter;
 use wire::PortNum;
 
 /// The machine with the storage that the driver lends it.
@@ -131,10 +133,8 @@ struct State {
     entry: RecvEntry,
     events: Events,
     withheld: Withheld,
-    /// Somebody transmits.
-    busy: bool,
-    /// Somebody else came to transmit meanwhile.
-    again: bool,
+    /// What it takes to transmit; somebody who does has taken it.
+    transmitter: Option<KBox<Transmitter>>,
     /// The attributes that the client set, for queries.
     attr: QpAttr,
     /// When the timer is set to expire.
@@ -175,6 +175,19 @@ impl State {
         source: Source<'_>,
         f: impl FnOnce(&mut Machine, &mut Surroundings<'_>) -> R,
     ) -> R {
+        let withhold = self.is_busy();
+        self.with_machine_and(withhold, qp, cx, source, f)
+    }
+
+    /// The same; `withhold` tells whether completions of sends have to wait.
+    fn with_machine_and<R>(
+        &mut self,
+        withhold: bool,
+        qp: &Qp,
+        cx: Cx<'_, QpLock, Off>,
+        source: Source<'_>,
+        f: impl FnOnce(&mut Machine, &mut Surroundings<'_>) -> R,
+    ) -> R {
         let mut surroundings = Surroundings {
             qp,
             cx,
@@ -183,11 +196,34 @@ impl State {
             entry: &mut self.entry,
             events: &mut self.events,
             withheld: &mut self.withheld,
-            withhold: self.busy,
+            withhold,
             source,
             pkey_index: None,
         };
         f(&mut self.machine, &mut surroundings)
+    }
+
+    /// Gives the machine a segment that has come.
+    fn accept(
+        &mut self,
+        withhold: bool,
+        qp: &Qp,
+        cx: Cx<'_, QpLock, Off>,
+        segment: &Segment<'_>,
+        pkey_index: Option<u16>,
+    ) {
+        let now = crate::fabric::now();
+        let len = segment.source.len() as u32;
+        // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
+        let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
+            env.pkey_index = pkey_index;
+            machine.on_packet(now, segment.header, segment.span, len, env)
+        });
+        qp.note(counters::of_packet(
+            segment.header,
+            outcome,
+            matches!(qp.ty, QpType::Rc),
+        ));
     }
 }
 
@@ -252,29 +288,33 @@ impl Qp {
         segment: Segment<'_>,
         pkey_index: Option<u16>,
     ) {
+        Self::receive_from(qp, cx, irqs, run, segment, pkey_index, None);
+    }
+
+    /// The same from a queue pair of this host: an acknowledgement is given back at once.
+    fn receive_from(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        segment: Segment<'_>,
+        pkey_index: Option<u16>,
+        asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
+    ) {
         let (has_output, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
-            let now = crate::fabric::now();
-            let len = segment.source.len() as u32;
-            // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
-            let outcome = state.with_machine(qp, cx, *segment.source, |machine, env| {
-                env.pkey_index = pkey_index;
-                machine.on_packet(now, segment.header, segment.span, len, env)
-            });
-            qp.note(counters::of_packet(
-                segment.header,
-                outcome,
-                matches!(qp.ty, QpType::Rc),
-            ));
+            state.accept(state.is_busy(), qp, cx, &segment, pkey_index);
+            if let Some((asker, reply)) = asker {
+                *reply = state.reply(qp, asker);
+            }
             qp.watch(state);
             let events = core::mem::take(&mut state.events);
-            (state.machine.has_output(), events)
+            // Who transmits now looks for more before he ends.
+            (state.machine.has_output() && !state.is_busy(), events)
         };
         if has_output {
-            if let Some(qp) = qp.try_clone() {
-                run.push(qp);
-            }
+            run.push(qp);
         }
         qp.deliver(cx, irqs, events);
     }

@@ -44,10 +44,13 @@ impl RunQueue {
     }
 
     /// Remembers that `qp` has something to transmit.
-    pub(crate) fn push(&mut self, qp: Held<Qp>) {
-        if self.due.iter().flatten().any(|due| due.ptr_eq(&qp)) {
+    pub(crate) fn push(&mut self, qp: &Held<Qp>) {
+        if self.len > 0 && self.due.iter().flatten().any(|due| due.ptr_eq(qp)) {
             return;
         }
+        let Some(qp) = qp.try_clone() else {
+            return;
+        };
         if self.len >= SLOTS {
             return Qp::schedule(qp);
         }

@@ -322,6 +322,15 @@ where
             || (self.state.sends() && self.requester.has_output())
     }
 
+    /// The next response, if that is one without payload: an acknowledgement, which may be passed on where a
+    /// segment has just been taken, without the ado of a transmission.
+    pub fn poll_reply(&mut self, limits: &TxLimits) -> Option<TxSegment> {
+        if self.qp_type != QpType::Rc {
+            return None;
+        }
+        self.responder.poll_reply(&self.config, limits)
+    }
+
     fn respond(&mut self, limits: &TxLimits) -> Option<TxSegment> {
         if self.qp_type != QpType::Rc {
             return None;

@@ -301,6 +301,18 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         if let Some(segment) = self.fetches.poll(config, limits) {
             return Some(segment);
         }
+        self.acknowledge(config, limits)
+    }
+
+    /// The same if no answer with data has to go first.
+    pub(super) fn poll_reply(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        if self.fetches.is_pending() {
+            return None;
+        }
+        self.acknowledge(config, limits)
+    }
+
+    fn acknowledge(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
         let (psn, syndrome) = match self.reply {
             Reply::None => return None,
             Reply::Ack => (

@@ -14,6 +14,7 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 /// A value with one owner, who alone destroys it, and any number of holders, for whom he waits.
 ///
@@ -27,7 +28,7 @@ use kernel::prelude::*;
 ///
 /// # Invariants
 ///
-/// `inner` is a live box of which this is the only owner.
+/// `inner` comes from `Arc::into_raw`, and this is the only one that may drop its value.
 pub struct Tracked<T> {
     inner: NonNull<Inner<T>>,
     owns: PhantomData<Inner<T>>,
@@ -38,7 +39,7 @@ struct Inner<T> {
     #[pin]
     gate: Gate,
     #[pin]
-    value: T,
+    value: ManuallyDrop<T>,
 }
 
 // SAFETY: The owner destroys the value on the thread where he is, and holders share it meanwhile.
@@ -52,17 +53,18 @@ impl<T> Tracked<T> {
     where
         Error: From<E>,
     {
-        let inner = KBox::pin_init(
+        // SAFETY: `ManuallyDrop<T>` has the layout of `T`, and is initialised when the `T` in it is. It stays
+        // pinned, since an `Arc` never moves its value.
+        let value = unsafe { pin_init::cast_pin_init::<T, ManuallyDrop<T>, E>(value) };
+        let inner = Arc::pin_init(
             try_pin_init!(Inner {
                 gate <- Gate::new(),
                 value <- value,
             }? E),
             GFP_KERNEL,
         )?;
-        // SAFETY: The value stays pinned: it is freed by `Drop` and never moved.
-        let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
-        // SAFETY: `KBox::into_raw` does not return null.
-        let inner = unsafe { NonNull::new_unchecked(inner) };
+        // SAFETY: `Arc::into_raw` does not return null.
+        let inner = unsafe { NonNull::new_unchecked(Arc::into_raw(inner).cast_mut()) };
         // INVARIANT: Fresh from the allocator.
         Ok(Self {
             inner,
@@ -103,9 +105,11 @@ impl<T> Drop for Tracked<T> {
         let gate = self.gate();
         gate.refuse();
         gate.wait();
-        // SAFETY: The box is ours by the invariant, and since the gate is closed and idle nobody else has a
-        // reference to it.
-        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        // SAFETY: The value is ours by the invariant, and since the gate is closed and idle nobody else has a
+        // reference to it, or can get one. It stays where it is while it is dropped.
+        unsafe { ManuallyDrop::drop(&mut (*self.inner.as_ptr()).value) };
+        // SAFETY: By the invariant this takes back what `Arc::into_raw` gave, once.
+        drop(unsafe { Arc::from_raw(self.inner.as_ptr()) });
     }
 }
 
@@ -147,11 +151,20 @@ impl<T> Held<T> {
         self.inner == other.inner
     }
 
+    /// A reference that the owner does not wait for.
+    pub fn watcher(&self) -> Watch<T> {
+        // SAFETY: The pointer comes from `Arc::into_raw`, and the `Arc` that it stands for is only lent.
+        let inner = ManuallyDrop::new(unsafe { Arc::from_raw(self.inner.as_ptr()) });
+        Watch {
+            inner: Arc::clone(&inner),
+        }
+    }
+
     /// Turns the holder into a pointer to the value; [`Self::from_raw`] is the way back.
     pub fn into_raw(self) -> *const T {
         let this = ManuallyDrop::new(self);
         // SAFETY: Alive by the invariant; no reference is made.
-        unsafe { &raw const (*this.inner.as_ptr()).value }
+        unsafe { (&raw const (*this.inner.as_ptr()).value).cast() }
     }
 
     /// Takes back what [`Self::into_raw`] gave away.
@@ -188,6 +201,35 @@ impl<T> Drop for Held<T> {
     #[inline]
     fn drop(&mut self) {
         self.gate().leave();
+    }
+}
+
+/// A reference that keeps the memory of a value, but not the value: for caches.
+///
+/// May be dropped anywhere.
+pub struct Watch<T> {
+    inner: Arc<Inner<T>>,
+}
+
+// SAFETY: All that can be had from it is a holder, which needs the same bounds.
+unsafe impl<T: Send + Sync> Send for Watch<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send + Sync> Sync for Watch<T> {}
+
+impl<T> Watch<T> {
+    /// Becomes a holder, unless the owner has begun to close.
+    #[inline]
+    pub fn hold(&self) -> Option<Held<T>> {
+        // INVARIANT: A gate that lets somebody in has an owner who has not dropped the value, and who waits.
+        self.inner.gate.try_enter().then(|| Held {
+            inner: NonNull::from(&*self.inner),
+        })
+    }
+
+    /// Whether this is a reference to what `held` holds.
+    #[inline]
+    pub fn is_of(&self, held: &Held<T>) -> bool {
+        NonNull::from(&*self.inner) == held.inner
     }
 }
 
@@ -289,6 +331,25 @@ mod tests {
             assert!(!owner.work.is_queued());
         }
         owner.close(&mut cx, sleepable);
+        Ok(())
+    }
+
+    #[test]
+    fn owner_does_not_wait_for_watchers() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let destroyed = Arc::new(Atomic::new(-1), GFP_KERNEL)?;
+        let owner = value(&destroyed)?;
+        let watch = owner.hold().ok_or(EINVAL)?.watcher();
+        let held = watch.hold().ok_or(EINVAL)?;
+        assert!(watch.is_of(&held));
+        held.uses.add(5, Relaxed);
+        drop(held);
+        owner.close(&mut cx, sleepable);
+        assert!(watch.hold().is_none());
+        assert_eq!(destroyed.load(Relaxed), -1);
+        drop(owner);
+        assert_eq!(destroyed.load(Relaxed), 5);
+        assert!(watch.hold().is_none());
         Ok(())
     }
 }

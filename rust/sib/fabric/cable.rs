@@ -198,6 +198,7 @@ impl Fabric {
                 return Err(EEXIST);
             }
             let port = state.free_ports().next().ok_or(ENOSPC)?;
+            self.new_generation();
             let oneself = Oneself {
                 guid: self.base.switch(),
                 port,
@@ -217,6 +218,7 @@ impl Fabric {
         let end = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
+            self.new_generation();
             state.switch.link_down(port, now());
             state.set_end(port, End::Open)
         };

@@ -67,6 +67,7 @@ impl Segment<'_> {
         self.header.lrh.vl == Vl::MANAGEMENT
     }
 
+    /// Whether this is for a group.
     pub(super) fn is_multicast(&self) -> bool {
         self.header.lrh.dlid.is_multicast()
     }
@@ -117,7 +118,7 @@ impl Hca {
             return;
         }
         if let Some(traffic) = self.traffic(port) {
-            traffic.count_sent(&segment);
+            traffic.count_sent(&segment, segment.octets());
         }
         if self.is_tapped(port, Tap::FaultsOut) {
             return self.suffer(cx, irqs, run, port, Direction::Out, segment);
@@ -215,7 +216,7 @@ impl Hca {
         segment: Segment<'_>,
     ) {
         if let Some(traffic) = self.traffic(port) {
-            traffic.count_received(&segment);
+            traffic.count_received(&segment, segment.octets());
         }
         rx::deliver(cx, irqs, run, self, port, segment);
     }

@@ -6,7 +6,8 @@
 use super::{
     now,
     route::Segment,
-    Fabric, //
+    Fabric,
+    State, //
 };
 use crate::payload::Source;
 use crate::run::RunQueue;
@@ -110,10 +111,11 @@ impl Fabric {
             slid: header.lrh.slid,
             dlid: header.lrh.dlid,
         };
-        let outcome = cx
-            .lock(&self.state)
-            .switch
-            .on_smp(in_port, &mut mad, lrh, now());
+        let outcome = {
+            let mut state = cx.lock(&self.state);
+            self.new_generation();
+            state.switch.on_smp(in_port, &mut mad, lrh, now())
+        };
         if let SmpVerdict::Forward { port, lrh } | SmpVerdict::Reply { port, lrh } = outcome.verdict
         {
             header.lrh.slid = lrh.slid;
@@ -149,7 +151,12 @@ impl Fabric {
         else {
             return;
         };
-        if !cx.lock(&self.state).switch.on_gmp(in_port, &mut mad) {
+        let answers = {
+            let mut state = cx.lock(&self.state);
+            self.report_traffic(&mut state);
+            state.switch.on_gmp(in_port, &mut mad)
+        };
+        if !answers {
             return;
         }
         let source = Source::Bytes(&mad);
@@ -160,6 +167,15 @@ impl Fabric {
             damage: None,
         };
         self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
+    }
+
+    /// Moves to the counters of the switch what has passed its ports without the lock.
+    fn report_traffic(&self, state: &mut State) {
+        for (traffic, port) in self.traffic.iter().zip(0u8..) {
+            if let Some(counters) = state.switch.counters_mut(PortNum::new(port)) {
+                traffic.report(counters);
+            }
+        }
     }
 
     /// Sets the clock to the next trap of the switch, or word of a cable.

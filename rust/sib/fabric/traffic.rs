@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What passes a port of an HCA, counted without a lock, and traced.
+//! What passes a port, counted without a lock, and traced.
 //!
-//! The counters of the agents are guarded by the lock of the HCA, which packets do not take. So packets are
-//! counted here, and the agents hear of them when somebody asks.
+//! The counters of the agents are guarded by the lock of the HCA or the fabric, which packets do not take. So
+//! packets are counted here, and the agents hear of them when somebody asks.
 
 use super::route::Segment;
 use kernel::sync::atomic::{
@@ -61,9 +61,9 @@ impl Flow {
         }
     }
 
-    fn count(&self, segment: &Segment<'_>) {
+    fn count(&self, segment: &Segment<'_>, octets: u64) {
         self.packets.add(u64::from(segment.span));
-        self.octets.add(segment.octets());
+        self.octets.add(octets);
     }
 
     /// What has been counted since this was asked last. To be called under one lock.
@@ -103,17 +103,29 @@ impl Traffic {
         }
     }
 
-    pub(super) fn count_sent(&self, segment: &Segment<'_>) {
+    /// `octets` are those of the segment.
+    pub(super) fn count_sent(&self, segment: &Segment<'_>, octets: u64) {
         trace::transmit(|| traced(segment));
+        self.count_out(segment, octets);
+    }
+
+    /// The same of a port of the switch, whose packets are traced where they begin and end.
+    pub(super) fn count_out(&self, segment: &Segment<'_>, octets: u64) {
         if let Some(flow) = self.sent.get(usize::from(segment.is_multicast())) {
-            flow.count(segment);
+            flow.count(segment, octets);
         }
     }
 
-    pub(super) fn count_received(&self, segment: &Segment<'_>) {
+    /// As [`Self::count_sent`].
+    pub(super) fn count_received(&self, segment: &Segment<'_>, octets: u64) {
         trace::receive(|| traced(segment));
+        self.count_in(segment, octets);
+    }
+
+    /// As [`Self::count_out`].
+    pub(super) fn count_in(&self, segment: &Segment<'_>, octets: u64) {
         if let Some(flow) = self.received.get(usize::from(segment.is_multicast())) {
-            flow.count(segment);
+            flow.count(segment, octets);
         }
     }
 

@@ -15,6 +15,7 @@ use super::{
         self,
         SendQueue, //
     },
+    transmit::Transmitter,
     Qp,
     State, //
 };
@@ -144,8 +145,7 @@ pub(crate) fn create(
         entry: RecvEntry::new(),
         events: Events::default(),
         withheld: Withheld::new(slots)?,
-        busy: false,
-        again: false,
+        transmitter: Some(Transmitter::new()?),
         attr: QpAttr {
             cap,
             ..QpAttr::default()

@@ -19,12 +19,22 @@ use rdma::sync::{
     QpLock, //
 };
 
+/// What has become of the operation that a send queue has arrived at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Executed {
+    /// There is none.
+    Nothing,
+    /// It is done.
+    Done,
+    /// It has to wait, and a worker to try again.
+    Waits,
+}
+
 impl State {
-    /// Executes the operation that the send queue has arrived at. Returns whether there was one, and
-    /// it is done; what has to wait is tried again by a worker.
-    pub(super) fn execute_local(&mut self, qp: &Qp, cx: &mut Cx<'_, QpLock, Off>) -> bool {
+    /// Executes the operation that the send queue has arrived at.
+    pub(super) fn execute_local(&mut self, qp: &Qp, cx: &mut Cx<'_, QpLock, Off>) -> Executed {
         let Some(slot) = self.machine.local_request() else {
-            return false;
+            return Executed::Nothing;
         };
         let result = {
             let mut tables = cx.lock(&qp.pd.tables);
@@ -38,14 +48,11 @@ impl State {
         let status = match result {
             Ok(()) => WcStatus::Success,
             Err(Refusal::Fault) => WcStatus::MwBindErr,
-            Err(Refusal::Busy) => {
-                self.again = true;
-                return false;
-            }
+            Err(Refusal::Busy) => return Executed::Waits,
         };
         self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
             machine.local_done(slot, status, env);
         });
-        true
+        Executed::Done
     }
 }

@@ -65,26 +65,26 @@ pub(crate) fn doorbell(
 ) -> Result {
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
-    fetch(cx, &qp)?;
     let mut run = RunQueue::new();
-    Qp::transmit(&qp, cx, irqs, &mut run);
+    Qp::transmit_after(&qp, cx, irqs, &mut run, |state, cx| fetch(state, cx, &qp))?;
     run.drain(cx, irqs);
     Ok(())
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them.
-fn fetch(cx: &mut Cx<'_, Unlocked>, qp: &Qp) -> Result {
-    let mut guard = cx.lock(&qp.state);
-    let (state, mut cx) = guard.split();
-    let mut fetched = Fetched::new();
-    while state.machine.send_space() > 0 && state.sends.fetch(&mut fetched) {
-        if let Err(error) = push_user(state, &mut cx, qp, &fetched) {
-            state.sends.clear();
-            return Err(error);
-        }
+fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result {
+    let mut fetched = state.sends.room().ok_or(EINVAL)?;
+    let mut result = Ok(());
+    while result.is_ok() && state.machine.send_space() > 0 && state.sends.fetch(&mut fetched) {
+        result = push_user(state, cx, qp, &fetched);
+    }
+    state.sends.give_back(fetched);
+    if result.is_err() {
+        state.sends.clear();
+        return result;
     }
     if matches!(state.machine.state(), QpState::Err) {
-        state.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
+        state.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
             machine.flush_recv(env)
         });
     }

@@ -24,9 +24,6 @@ use rdma::{
     }, //
 };
 
-/// Bytes of the largest element of a user's receive queue.
-const MAX_ELEMENT: usize = abi::recv_wqe_size(MAX_SGE as u32);
-
 /// A receive work request that was taken off its queue.
 pub(crate) struct RecvEntry {
     /// The client's name for it.
@@ -126,12 +123,20 @@ impl List {
     }
 }
 
+/// The ring of a user.
+struct User {
+    ring: Consumer,
+    /// Buffers of an entry at most.
+    max_sge: u32,
+    /// Room for the copy of one entry.
+    element: KVVec<u8>,
+}
+
 /// Where receive work requests come from.
 enum Requests {
     /// There are none: the queue pair has a shared receive queue.
     None,
-    /// The ring of a user, with entries of so many buffers at most.
-    User(Consumer, u32),
+    User(User),
     /// Posted by a kernel client.
     Kernel(List),
 }
@@ -155,8 +160,12 @@ impl RecvQueue {
         if user {
             let ring = Ring::new(wr, abi::recv_wqe_size(sge))?;
             let granted = ring.capacity();
-            let queue = Self(Requests::User(Consumer::new(ring.clone()), sge));
-            return Ok((queue, granted, Some(ring)));
+            let user = User {
+                ring: Consumer::new(ring.clone()),
+                max_sge: sge,
+                element: KVVec::from_elem(0, abi::recv_wqe_size(sge), GFP_KERNEL)?,
+            };
+            return Ok((Self(Requests::User(user)), granted, Some(ring)));
         }
         let slots = wr as usize;
         let sges = slots.checked_mul(sge as usize).ok_or(EINVAL)?;
@@ -189,13 +198,12 @@ impl RecvQueue {
         match &mut self.0 {
             Requests::None => false,
             Requests::Kernel(list) => list.take(entry),
-            Requests::User(ring, max_sge) => {
-                let mut element = [0; MAX_ELEMENT];
-                if !ring.fetch(&mut element) {
+            Requests::User(user) => {
+                if !user.ring.fetch(&mut user.element) {
                     return false;
                 }
-                ring.retire(1);
-                match UserRecv::decode(&element, *max_sge) {
+                user.ring.retire(1);
+                match UserRecv::decode(&user.element, user.max_sge) {
                     Ok(recv) => entry.fill(recv.wr_id, recv.sges.iter()),
                     Err(bad) => entry.fill(bad.wr_id, core::iter::empty()),
                 }
@@ -209,7 +217,7 @@ impl RecvQueue {
         match &self.0 {
             Requests::None => 0,
             Requests::Kernel(list) => list.len as u32,
-            Requests::User(ring, _) => ring.available(),
+            Requests::User(user) => user.ring.available(),
         }
     }
 
@@ -218,7 +226,7 @@ impl RecvQueue {
         match &mut self.0 {
             Requests::None => {}
             Requests::Kernel(list) => list.len = 0,
-            Requests::User(ring, _) => ring.clear(),
+            Requests::User(user) => user.ring.clear(),
         }
     }
 
@@ -230,9 +238,9 @@ impl RecvQueue {
     /// [`RingFull`] if they do not fit, or the queue is not a user's.
     pub(crate) fn replace(&mut self, ring: Arc<Ring>) -> Result<Arc<Ring>, RingFull> {
         match &mut self.0 {
-            Requests::User(consumer, _) => {
-                let old = consumer.ring().clone();
-                consumer.replace(ring)?;
+            Requests::User(user) => {
+                let old = user.ring.ring().clone();
+                user.ring.replace(ring)?;
                 Ok(old)
             }
             _ => Err(RingFull),

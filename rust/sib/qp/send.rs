@@ -5,15 +5,9 @@
 //! The machine of the transport knows a work request by its slot. What it does not need to know is
 //! here, under the same slot: the gather list, or a copy of the inline data.
 
-use crate::{
-    keys::{
-        Extent,
-        Registration, //
-    },
-    payload::{
-        MAX_INLINE,
-        MAX_SGE, //
-    }, //
+use crate::keys::{
+    Extent,
+    Registration, //
 };
 use kernel::{
     alloc::KVVec,
@@ -51,9 +45,6 @@ use wire::{
     QKey,
     Qpn, //
 };
-
-/// Bytes of the largest element of a user's send queue.
-const MAX_ELEMENT: usize = abi::send_wqe_size(MAX_SGE as u32, MAX_INLINE as u32);
 
 /// What a slot holds.
 #[derive(Clone, Copy)]
@@ -110,6 +101,8 @@ pub(super) struct SendQueue {
     data: KVVec<Data>,
     sges: KVVec<Sge>,
     inline: KVVec<u8>,
+    /// Room for one element of the ring, while nobody fetches.
+    fetched: Option<Fetched>,
 }
 
 /// What the payload of a slot is made of.
@@ -122,7 +115,7 @@ pub(super) enum Payload<'a> {
 
 /// A work request taken from the ring of a user, on its way into the machine.
 pub(super) struct Fetched {
-    element: [u8; MAX_ELEMENT],
+    element: KVVec<u8>,
 }
 
 impl SendQueue {
@@ -137,6 +130,7 @@ impl SendQueue {
         let inline_room = inline_room(cap.max_inline_data);
         let sges = slots.checked_mul(max_sge).ok_or(EINVAL)?;
         let inline = slots.checked_mul(inline_room).ok_or(EINVAL)?;
+        let element = abi::send_wqe_size(cap.max_send_sge, cap.max_inline_data);
         Ok(Self {
             ring,
             limits: SendLimits {
@@ -147,6 +141,9 @@ impl SendQueue {
             data: KVVec::from_elem(Data::Gather(0), slots, GFP_KERNEL)?,
             sges: KVVec::from_elem(Sge::default(), sges, GFP_KERNEL)?,
             inline: KVVec::from_elem(0, inline, GFP_KERNEL)?,
+            fetched: Some(Fetched {
+                element: KVVec::from_elem(0, element, GFP_KERNEL)?,
+            }),
         })
     }
 
@@ -193,6 +190,16 @@ impl SendQueue {
         if let Some(ring) = &mut self.ring {
             ring.clear();
         }
+    }
+
+    /// Lends the room that elements are fetched into.
+    pub(super) fn room(&mut self) -> Option<Fetched> {
+        self.fetched.take()
+    }
+
+    /// Takes that room back.
+    pub(super) fn give_back(&mut self, room: Fetched) {
+        self.fetched = Some(room);
     }
 
     /// Takes the next element off the ring of the user.
@@ -277,15 +284,6 @@ impl SendQueue {
     /// The longest inline data of a work request.
     pub(super) fn max_inline(&self) -> usize {
         self.limits.max_inline as usize
-    }
-}
-
-impl Fetched {
-    /// Room for one element.
-    pub(super) const fn new() -> Self {
-        Self {
-            element: [0; MAX_ELEMENT],
-        }
     }
 }
 

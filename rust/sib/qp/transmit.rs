@@ -2,17 +2,24 @@
 
 //! Sending what a queue pair has to send.
 //!
-//! Segments leave in order since one context at a time transmits for a queue pair; another one that
-//! comes meanwhile leaves a note and goes. Between two segments the lock is free, so that answers
-//! get in. While a segment is on its way, completions of sends are withheld.
+//! Segments leave in order since one context at a time has the [`Transmitter`] of a queue pair; another one
+//! that comes meanwhile goes, as the first looks for more before it gives the transmitter back. Between two
+//! segments the lock is free, so that answers get in. While a segment is on its way, completions of sends
+//! are withheld.
 
 use super::{
+    env::Events,
+    local::Executed,
     send::Payload,
     Qp,
     State, //
 };
 use crate::{
-    fabric::Segment,
+    fabric::{
+        Address,
+        Lane,
+        Segment, //
+    },
     payload::{
         Gather,
         Source,
@@ -24,7 +31,7 @@ use kernel::prelude::*;
 use proto::transport::{
     self as machine,
     Access,
-    TxLimits,
+    QpConfig,
     TxSegment,
     WcStatus, //
 };
@@ -36,12 +43,44 @@ use rdma::sync::{
     QpLock,
     Unlocked, //
 };
-
-/// Bytes of one segment. What has to become packets does so on its way.
-const MAX_SEGMENT: u32 = 64 * 1024;
+use wire::header::Header;
 
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
+
+/// What a context needs to transmit, and nobody else has meanwhile.
+pub(super) struct Transmitter {
+    /// The segment to send.
+    segment: TxSegment,
+    flight: Flight,
+    /// The way of segments.
+    lane: Lane,
+    /// Whether `lane` has just been looked for, and is used whatever has happened since.
+    fresh: bool,
+    /// The end of `lane`, from the first segment to the last.
+    end: Option<Held<Qp>>,
+    /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
+    last: bool,
+    /// That acknowledgement.
+    reply: Option<TxSegment>,
+    /// Whether an operation of this side has to wait.
+    waits: bool,
+}
+
+/// What a look at the machine has led to.
+enum Step {
+    /// The way to this address is to be found first.
+    Find(KBox<Transmitter>, Address),
+    /// There is a segment to send.
+    Send(KBox<Transmitter>),
+    /// The transmitter has been given back.
+    End {
+        /// There is more to send, and somebody else has to do that.
+        exhausted: bool,
+        /// What the clients are to be told.
+        events: Events,
+    },
+}
 
 /// A segment's payload, on its way.
 struct Flight {
@@ -135,18 +174,179 @@ impl Flight {
     }
 }
 
-/// The segment with its lengths filled in, where it is a packet.
-fn sealed(mut segment: TxSegment) -> Result<TxSegment, WcStatus> {
-    if segment.span == 1 {
-        segment
-            .header
-            .set_payload_len(segment.payload.len() as usize)
-            .map_err(|_| WcStatus::LocLenErr)?;
+impl Transmitter {
+    /// One that has sent nothing yet. May sleep.
+    pub(super) fn new() -> Result<KBox<Self>> {
+        let transmitter = Self {
+            segment: TxSegment {
+                header: Header::default(),
+                span: 1,
+                payload: machine::Payload::None,
+            },
+            flight: Flight::new(),
+            lane: Lane::unknown(),
+            fresh: false,
+            end: None,
+            last: false,
+            reply: None,
+            waits: false,
+        };
+        Ok(KBox::new(transmitter, GFP_KERNEL)?)
     }
-    Ok(segment)
+
+    /// Fetches the next segment; false if there is none. Work requests whose payload is out of reach fail.
+    fn fetch(&mut self, qp: &Qp, state: &mut State, cx: &mut Cx<'_, QpLock, Off>) -> bool {
+        loop {
+            let now = crate::fabric::now();
+            let Some(segment) = state.machine.poll_transmit(now, &self.lane.limits) else {
+                match state.execute_local(qp, cx) {
+                    Executed::Done => continue,
+                    executed => self.waits = executed == Executed::Waits,
+                }
+                return false;
+            };
+            self.segment = segment;
+            let payload = self.segment.payload;
+            let loaded = self
+                .flight
+                .load(qp, state, cx, &payload)
+                .and_then(|()| self.seal());
+            let Err(status) = loaded else {
+                return true;
+            };
+            self.flight.clear();
+            state.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
+                machine.gather_failed(&payload, status, env);
+            });
+        }
+    }
+
+    /// Fills in the lengths of a segment that is a packet.
+    fn seal(&mut self) -> Result<(), WcStatus> {
+        if self.segment.span != 1 {
+            return Ok(());
+        }
+        let len = self.segment.payload.len() as usize;
+        let sealed = self.segment.header.set_payload_len(len);
+        sealed.map_err(|_| WcStatus::LocLenErr)
+    }
+
+    /// Sends the segment: along the lane if that is good for it, else the long way.
+    fn send(
+        &mut self,
+        qp: &Held<Qp>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+    ) {
+        let segment = Segment {
+            header: &self.segment.header,
+            span: self.segment.span,
+            source: &self.flight.source(),
+            damage: None,
+        };
+        match &self.end {
+            Some(end) if self.lane.fits(&segment, &qp.hca.fabric) => {
+                if qp.hca.count_along(&self.lane, end, &segment) {
+                    let asker = self.last.then_some((qp, &mut self.reply));
+                    Qp::receive_from(end, cx, irqs, run, segment, None, asker);
+                }
+            }
+            _ => qp.hca.transmit(cx, irqs, run, qp.port(), segment),
+        }
+    }
+}
+
+impl State {
+    /// Whether somebody transmits.
+    pub(super) fn is_busy(&self) -> bool {
+        self.transmitter.is_none()
+    }
+
+    /// Has the machine take the acknowledgement of the segment that was sent last, if one came at once. Nothing
+    /// is on its way now, so nothing has to wait.
+    fn take_reply(&mut self, own: &mut Transmitter, qp: &Qp, cx: &mut Cx<'_, QpLock, Off>) {
+        if let Some(reply) = &own.reply {
+            let segment = Segment {
+                header: &reply.header,
+                span: 1,
+                source: &Source::Bytes(&[]),
+                damage: None,
+            };
+            self.withheld.release(cx, qp);
+            self.accept(false, qp, cx.reborrow(), &segment, None);
+        }
+        own.reply = None;
+    }
+
+    /// The acknowledgement that is owed to `asker`, if it can go there at once.
+    pub(super) fn reply(&mut self, qp: &Qp, asker: &Held<Qp>) -> Option<TxSegment> {
+        let own = self.transmitter.as_ref()?;
+        let address = qp.address(self.machine.config());
+        if !own.lane.leads_to(&address, &qp.hca.fabric) || !own.lane.ends_at(asker) {
+            return None;
+        }
+        let mut reply = self.machine.poll_reply(&own.lane.limits)?;
+        reply.header.set_payload_len(0).ok()?;
+        let segment = Segment {
+            header: &reply.header,
+            span: 1,
+            source: &Source::Bytes(&[]),
+            damage: None,
+        };
+        let taken = qp.hca.count_along(&own.lane, asker, &segment);
+        taken.then_some(reply)
+    }
+
+    /// Finds out what to do next; gives the transmitter back if that is nothing.
+    fn step(
+        &mut self,
+        mut own: KBox<Transmitter>,
+        qp: &Qp,
+        cx: &mut Cx<'_, QpLock, Off>,
+        run: &mut RunQueue,
+    ) -> Step {
+        own.flight.clear();
+        self.take_reply(&mut own, qp, cx);
+        let address = qp.address(self.machine.config());
+        let fresh = core::mem::take(&mut own.fresh);
+        if !fresh && !own.lane.leads_to(&address, &qp.hca.fabric) {
+            return Step::Find(own, address);
+        }
+        let exhausted = !run.charge();
+        if !exhausted && own.fetch(qp, self, cx) {
+            if own.end.is_none() {
+                own.end = own.lane.end();
+            }
+            own.last = !self.machine.has_output();
+            return Step::Send(own);
+        }
+        own.end = None;
+        let waits = core::mem::take(&mut own.waits);
+        self.transmitter = Some(own);
+        self.withheld.release(cx, qp);
+        self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
+            machine.transmitted(env);
+        });
+        qp.watch(self);
+        Step::End {
+            exhausted: exhausted || waits,
+            events: core::mem::take(&mut self.events),
+        }
+    }
 }
 
 impl Qp {
+    /// Where the segments of a connection go.
+    fn address(&self, config: &QpConfig) -> Address {
+        Address {
+            port: self.port(),
+            dlid: config.path.dlid,
+            pkey: config.pkey,
+            qpn: config.dest_qpn,
+        }
+    }
+
     /// Sends what there is to send, within the budget of the call chain. The rest goes to the work
     /// queue.
     pub(crate) fn transmit(
@@ -155,98 +355,56 @@ impl Qp {
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
     ) {
-        let dlid = {
+        // Nothing is prepared that could fail.
+        let _ = Self::transmit_after(qp, cx, irqs, run, |_, _| Ok(()));
+    }
+
+    /// The same once `prepare` has succeeded, which is called under the lock.
+    pub(super) fn transmit_after(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        prepare: impl FnOnce(&mut State, &mut Cx<'_, QpLock, Off>) -> Result,
+    ) -> Result {
+        let mut step = {
             let mut guard = cx.lock(&qp.state);
-            if guard.busy {
-                guard.again = true;
-                return;
-            }
-            guard.busy = true;
-            guard.machine.config().path.dlid
+            let (state, mut cx) = guard.split();
+            prepare(state, &mut cx)?;
+            let Some(own) = state.transmitter.take() else {
+                return Ok(());
+            };
+            state.step(own, qp, &mut cx, run)
         };
-        let port = qp.port();
-        let view = qp.hca.view(port);
-        let takes_segments = qp.hca.takes_segments(cx, port, dlid);
-        let limits = TxLimits {
-            max_payload: if takes_segments { MAX_SEGMENT } else { 0 },
-            lid: view.lid,
-            mtu: view.mtu,
-        };
-        let mut flight = Flight::new();
         let mut sent: u32 = 0;
-        let exhausted = loop {
-            if !run.charge() {
-                break true;
-            }
-            flight.clear();
-            let Some(segment) = qp.next_segment(cx, &limits, &mut flight) else {
-                break false;
+        let (exhausted, events) = loop {
+            let own = match step {
+                Step::Find(mut own, address) => {
+                    own.end = None;
+                    own.lane = qp.hca.lane(cx, address);
+                    own.fresh = true;
+                    own
+                }
+                Step::Send(mut own) => {
+                    own.send(qp, cx, irqs, run);
+                    sent = sent.wrapping_add(1);
+                    if sent & BURST.wrapping_sub(1) == 0 {
+                        qp.report(cx, irqs);
+                    }
+                    own
+                }
+                Step::End { exhausted, events } => break (exhausted, events),
             };
-            let segment = Segment {
-                header: &segment.header,
-                span: segment.span,
-                source: &flight.source(),
-                damage: None,
-            };
-            qp.hca.transmit(cx, irqs, run, port, segment);
-            sent = sent.wrapping_add(1);
-            if sent & BURST.wrapping_sub(1) == 0 {
-                qp.report(cx, irqs);
-            }
+            let mut guard = cx.lock(&qp.state);
+            let (state, mut cx) = guard.split();
+            step = state.step(own, qp, &mut cx, run);
         };
-        flight.clear();
-        if qp.finish(cx, exhausted) {
+        if exhausted {
             if let Some(qp) = qp.try_clone() {
                 Qp::schedule(qp);
             }
         }
-        qp.report(cx, irqs);
-    }
-
-    /// The next segment, with its payload in `flight`. Work requests whose payload is out of reach
-    /// fail.
-    fn next_segment(
-        &self,
-        cx: &mut Cx<'_, Unlocked>,
-        limits: &TxLimits,
-        flight: &mut Flight,
-    ) -> Option<TxSegment> {
-        let mut guard = cx.lock(&self.state);
-        let (state, mut cx) = guard.split();
-        state.again = false;
-        loop {
-            let now = crate::fabric::now();
-            let Some(segment) = state.machine.poll_transmit(now, limits) else {
-                if state.execute_local(self, &mut cx) {
-                    continue;
-                }
-                return None;
-            };
-            let loaded = flight
-                .load(self, state, &mut cx, &segment.payload)
-                .and_then(|()| sealed(segment));
-            match loaded {
-                Ok(segment) => return Some(segment),
-                Err(status) => {
-                    flight.clear();
-                    state.with_machine(self, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
-                        machine.gather_failed(&segment.payload, status, env);
-                    });
-                }
-            }
-        }
-    }
-
-    /// Ends transmission; returns whether there is reason to start again.
-    fn finish(&self, cx: &mut Cx<'_, Unlocked>, exhausted: bool) -> bool {
-        let mut guard = cx.lock(&self.state);
-        let (state, mut cx) = guard.split();
-        state.busy = false;
-        state.withheld.release(&mut cx, self);
-        state.with_machine(self, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
-            machine.transmitted(env);
-        });
-        self.watch(state);
-        exhausted || state.again
+        qp.deliver(cx, irqs, events);
+        Ok(())
     }
 }

@@ -375,7 +375,14 @@ impl World {
                 let now = Instant::from_nanos(self.now);
                 let node = &mut self.nodes[from];
                 let has_output = node.qp.has_output();
-                let Some(segment) = node.qp.poll_transmit(now, &limits) else {
+                // A driver may take an acknowledgement ahead of a request.
+                let reply = if self.now & 1 == 0 {
+                    node.qp.poll_reply(&limits)
+                } else {
+                    None
+                };
+                let segment = reply.or_else(|| node.qp.poll_transmit(now, &limits));
+                let Some(segment) = segment else {
                     if !self.execute_local(from) {
                         break;
                     }

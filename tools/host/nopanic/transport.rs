@@ -126,6 +126,9 @@ pub fn transmit(
     limits: &TxLimits,
     env: &mut Opaque,
 ) -> Option<TxSegment> {
+    if let Some(reply) = qp.poll_reply(limits) {
+        return Some(reply);
+    }
     let segment = qp.poll_transmit(now, limits);
     qp.transmitted(env);
     segment

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way of a connection's segments, found once and then remembered.
+//!
+//! Between two ports of HCAs of one fabric the switch takes the same decision for each segment, until something
+//! changes: a forwarding table, the state of a link, a LID, a tap. All such changes give the fabric a new *generation*,
+//! and a lane that was found in an older one does not count any more. While it counts, a segment goes straight
+//! to the queue pair at its end, without the locks of the fabric and of the far HCA; the ports on its way count
+//! it all the same.
+
+use super::route::Segment;
+use super::{
+    End,
+    Fabric, //
+};
+use crate::hca::Hca;
+use crate::qp::Qp;
+use kernel::sync::atomic::{
+    Acquire,
+    Release, //
+};
+use proto::fabric::link::LinkState;
+use proto::fabric::switch::{
+    Forward,
+    Packet, //
+};
+use proto::transport::TxLimits;
+use rdma::sync::{
+    Cx,
+    Held,
+    Unlocked,
+    Watch, //
+};
+use wire::{
+    Lid,
+    Mtu,
+    PKey,
+    PortNum,
+    Qpn, //
+};
+
+/// Bytes of one segment. What has to become packets does so on its way.
+const MAX_SEGMENT: u32 = 64 * 1024;
+
+/// What decides on the way of a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The port that it leaves by.
+    pub(crate) port: PortNum,
+    /// Where to.
+    pub(crate) dlid: Lid,
+    /// The partition.
+    pub(crate) pkey: PKey,
+    /// The queue pair there.
+    pub(crate) qpn: Qpn,
+}
+
+/// The end of a way that visits no lock.
+struct Straight {
+    /// The queue pair.
+    to: Watch<Qp>,
+    /// Its port.
+    port: PortNum,
+    /// The ports of the switch where segments come in and go out; none if they turn back at their own port.
+    relay: Option<(PortNum, PortNum)>,
+}
+
+/// A way, as it was when somebody looked.
+pub(crate) struct Lane {
+    address: Address,
+    generation: u64,
+    /// What segments may be like.
+    pub(crate) limits: TxLimits,
+    straight: Option<Straight>,
+}
+
+impl Lane {
+    /// A way to nowhere, which is never good.
+    pub(crate) const fn unknown() -> Self {
+        Self {
+            address: Address {
+                port: PortNum::MANAGEMENT,
+                dlid: Lid::NONE,
+                pkey: PKey::DEFAULT,
+                qpn: Qpn::new(0),
+            },
+            generation: 0,
+            limits: TxLimits {
+                max_payload: 0,
+                lid: Lid::NONE,
+                mtu: Mtu::B256,
+            },
+            straight: None,
+        }
+    }
+
+    /// Whether this is still the way to `address`.
+    pub(crate) fn leads_to(&self, address: &Address, fabric: &Fabric) -> bool {
+        self.generation == fabric.generation() && self.address == *address
+    }
+
+    /// Whether segments can go straight to `qp`.
+    pub(crate) fn ends_at(&self, qp: &Held<Qp>) -> bool {
+        let straight = self.straight.as_ref();
+        straight.is_some_and(|straight| straight.to.is_of(qp) && straight.port == qp.port())
+    }
+
+    /// Whether this is still the way of `segment`.
+    pub(crate) fn fits(&self, segment: &Segment<'_>, fabric: &Fabric) -> bool {
+        let header = segment.header;
+        self.generation == fabric.generation()
+            && self.address.dlid == header.lrh.dlid
+            && self.address.pkey == header.bth.pkey
+            && self.address.qpn == header.bth.dest_qp
+    }
+
+    /// The queue pair at the end, if segments can go straight there.
+    pub(crate) fn end(&self) -> Option<Held<Qp>> {
+        self.straight.as_ref()?.to.hold()
+    }
+}
+
+impl Hca {
+    /// Looks for the way to `address`.
+    pub(crate) fn lane(&self, cx: &mut Cx<'_, Unlocked>, address: Address) -> Lane {
+        // Read first: what is read afterwards belongs to this generation or a later one.
+        let generation = self.fabric.generation();
+        let view = self.view(address.port);
+        let whole = self.takes_segments(cx, address.port, address.dlid);
+        let handed_over = self.is_handed_over(cx, address.port, address.dlid);
+        let straight = if whole && handed_over && view.state == LinkState::Active && !self.has_taps(address.port) {
+            self.straight(cx, &address)
+        } else {
+            None
+        };
+        Lane {
+            address,
+            generation,
+            limits: TxLimits {
+                max_payload: if whole { MAX_SEGMENT } else { 0 },
+                lid: view.lid,
+                mtu: view.mtu,
+            },
+            straight,
+        }
+    }
+
+    fn straight(&self, cx: &mut Cx<'_, Unlocked>, address: &Address) -> Option<Straight> {
+        if !address.dlid.is_unicast() {
+            return None;
+        }
+        let in_port = self.berth.cable(address.port)?;
+        if self.view(address.port).owns(address.dlid) {
+            let to = cx.lock(&self.state).qps.get(address.qpn.get())?.watcher();
+            return Some(Straight {
+                to,
+                port: address.port,
+                relay: None,
+            });
+        }
+        let mut guard = cx.lock(&self.fabric.state);
+        let (state, mut cx) = guard.split();
+        // The segment that this is for follows.
+        state.switch.active_trigger(in_port);
+        let packet = Packet {
+            dlid: address.dlid,
+            pkey: Some(address.pkey),
+            vl15: false,
+        };
+        let Forward::To(out) = state.switch.forward(in_port, &packet) else {
+            return None;
+        };
+        let End::Hca(hca, port) = state.ends.get(usize::from(out.get()))? else {
+            return None;
+        };
+        if hca.view(*port).state != LinkState::Active || hca.has_taps(*port) {
+            return None;
+        }
+        let to = cx.lock(&hca.state).qps.get(address.qpn.get())?.watcher();
+        Some(Straight {
+            to,
+            port: *port,
+            relay: Some((in_port, out)),
+        })
+    }
+
+    /// Counts a segment at all ports along `lane`, which is good and ends at `to`. Returns whether it is taken
+    /// there.
+    pub(crate) fn count_along(&self, lane: &Lane, to: &Held<Qp>, segment: &Segment<'_>) -> bool {
+        let Some(straight) = &lane.straight else {
+            return false;
+        };
+        let octets = segment.octets();
+        if let Some(traffic) = self.traffic(lane.address.port) {
+            traffic.count_sent(segment, octets);
+        }
+        if let Some((in_port, out_port)) = straight.relay {
+            self.fabric
+                .count_relayed(in_port, out_port, segment, octets);
+        }
+        if let Some(traffic) = to.hca.traffic(straight.port) {
+            traffic.count_received(segment, octets);
+        }
+        to.port() == straight.port
+    }
+}
+
+impl Fabric {
+    /// The generation of all ways through the fabric.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+
+    /// All lanes that were found so far do not count any more. To be called after a change of what is read
+    /// without a lock, and under the lock of the fabric with a change of what that guards.
+    pub(crate) fn new_generation(&self) {
+        // Who sees the new number looks at what has changed under the lock, or sees what was stored before.
+        self.generation.fetch_add(1, Release);
+    }
+
+    /// Counts a segment at the ports of the switch that it has passed without the lock.
+    fn count_relayed(
+        &self,
+        in_port: PortNum,
+        out_port: PortNum,
+        segment: &Segment<'_>,
+        octets: u64,
+    ) {
+        if let Some(traffic) = self.traffic.get(usize::from(in_port.get())) {
+            traffic.count_in(segment, octets);
+        }
+        if let Some(traffic) = self.traffic.get(usize::from(out_port.get())) {
+            traffic.count_out(segment, octets);
+        }
+    }
+}
