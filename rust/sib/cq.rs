@@ -139,8 +139,10 @@ pub(crate) struct Cq {
     upcall: CqUpcall,
     /// The client is to be told of a completion.
     due: Atomic<bool>,
-    /// The client is to be told of the overrun.
+    /// Queue pairs are to go to the error state, since a completion of theirs is lost.
     failed: Atomic<bool>,
+    /// The client has been told of the overrun.
+    told: Atomic<bool>,
     #[pin]
     state: LevelLock<State, CqLock>,
 }
@@ -173,6 +175,7 @@ pub(crate) fn create(upcall: CqUpcall, init: &CqInit, user: bool) -> Result<NewC
         upcall,
         due: Atomic::new(false),
         failed: Atomic::new(false),
+        told: Atomic::new(false),
         state <- LevelLock::new(state),
     }))?;
     Ok(NewCq {
@@ -257,20 +260,21 @@ impl Cq {
     }
 
     /// Adds a completion. `solicited` is whether a client that waits for solicited ones wants it.
+    ///
+    /// A queue that has overrun stays in error and takes no more: what came after the gap would mislead.
     pub(crate) fn push<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, wc: Wc, solicited: bool)
     where
         CqLock: After<L>,
     {
         let mut state = cx.lock(&self.state);
-        let added = match &mut state.entries {
-            Entries::User(producer) => producer.push(UverbsWc::new(&wc).as_bytes()).is_ok(),
-            Entries::Kernel(list) => list.push(wc),
-        };
+        let added = !state.overrun
+            && match &mut state.entries {
+                Entries::User(producer) => producer.push(UverbsWc::new(&wc).as_bytes()).is_ok(),
+                Entries::Kernel(list) => list.push(wc),
+            };
         if !added {
-            if !state.overrun {
-                state.overrun = true;
-                self.failed.store(true, Relaxed);
-            }
+            state.overrun = true;
+            self.failed.store(true, Relaxed);
             return;
         }
         let wanted = match state.armed {
@@ -284,14 +288,14 @@ impl Cq {
         }
     }
 
-    /// Tells the client what there is to tell, and returns whether the queue has overrun just now:
-    /// then its queue pairs have to go to the error state.
+    /// Tells the client what there is to tell, and returns whether a completion has been lost: then the
+    /// queue pairs of this queue have to go to the error state.
     pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
         if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
             self.upcall.complete(cx, irqs);
         }
         let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
-        if failed {
+        if failed && !self.told.xchg(true, Relaxed) {
             self.upcall.error(cx, irqs);
         }
         failed

@@ -28,6 +28,9 @@ use rdma::sync::{
     Unlocked, //
 };
 
+/// Completion vectors beside those of the CPUs: vector 0, which has none.
+const ANY_CPU_VECTORS: u32 = 1;
+
 /// Makes an HCA on the fabric of `netdev` and registers it as `name`.
 ///
 /// # Errors
@@ -91,7 +94,7 @@ fn make<'a>(
             ports: u32::from(berth.ports()),
             node_guid: guids.node().get(),
             node_desc: description,
-            num_comp_vectors: cpu::nr_cpu_ids(),
+            num_comp_vectors: cpu::nr_cpu_ids().saturating_add(ANY_CPU_VECTORS),
             local_dma_lkey: Some(LOCAL_DMA_LKEY),
             parent: Some(&lease.parent),
         },

@@ -271,6 +271,13 @@ impl Qp {
         core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)
     }
 
+    /// Whether it takes receives from `srq`.
+    fn takes_from(&self, srq: &Srq) -> bool {
+        self.srq
+            .as_ref()
+            .is_some_and(|own| core::ptr::eq(&**own, srq))
+    }
+
     /// Has a worker transmit.
     pub(crate) fn schedule(qp: Held<Self>) {
         if let Some(pointer) = qp.try_clone() {
@@ -370,29 +377,39 @@ impl Qp {
         }
         for cq in [&self.send_cq, &self.recv_cq] {
             if cq.notify(cx, irqs) {
-                fail_users(cx, irqs, &self.hca, cq);
+                fail_where(cx, &self.hca, |qp| qp.uses(cq));
             }
         }
         if let Some(srq) = &self.srq {
-            srq.notify(cx, irqs);
+            if srq.notify(cx, irqs) {
+                fail_where(cx, &self.hca, |qp| qp.takes_from(srq));
+            }
         }
     }
 
-    /// Moves the queue pair to the error state for a reason of the device's.
-    fn fail(&self, cx: &mut Cx<'_, Unlocked>) {
+    /// Moves the queue pair to the error state for a reason of the device's, unless it is there already or has
+    /// nothing to do with the reason yet; returns whether it has.
+    fn fail(&self, cx: &mut Cx<'_, Unlocked>) -> bool {
         let mut guard = cx.lock(&self.state);
         let (state, cx) = guard.split();
+        if matches!(state.machine.state(), QpState::Reset | QpState::Err) {
+            return false;
+        }
         state.with_machine(self, cx, Source::Bytes(&[]), |machine, env| {
             machine.to_error(env);
             machine::Env::event(env, machine::QpEvent::Fatal);
         });
         self.watch(state);
+        true
     }
 }
 
-/// Moves all queue pairs of a completion queue that has overrun to the error state (IBA "Completion
-/// Queue Errors").
-fn fail_users(cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, hca: &Hca, cq: &Cq) {
+/// Moves queue pairs to the error state because a queue of theirs is in error (IBA "Completion Queue Errors",
+/// "Shared Receive Queue Errors").
+///
+/// What comes of it is told by workers: it may lead to an error of another queue, and so on, as far as clients
+/// like to chain queues and queue pairs.
+fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> bool) {
     let mut index = 0;
     loop {
         let qp = {
@@ -401,15 +418,16 @@ fn fail_users(cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, hca: &Hca, cq: &Cq) {
                 return;
             };
             index = at.wrapping_add(1);
-            if qp.uses(cq) {
+            if concerned(qp) {
                 qp.try_clone()
             } else {
                 None
             }
         };
         if let Some(qp) = qp {
-            qp.fail(cx);
-            qp.report(cx, irqs);
+            if qp.fail(cx) {
+                Qp::schedule(qp);
+            }
         }
     }
 }

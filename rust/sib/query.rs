@@ -89,6 +89,7 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
             | DeviceCaps::PORT_ACTIVE_EVENT
             | DeviceCaps::SYS_IMAGE_GUID
             | DeviceCaps::RC_RNR_NAK_GEN
+            | DeviceCaps::SRQ_RESIZE
             | DeviceCaps::N_NOTIFY_CQ
             | DeviceCaps::MEM_WINDOW
             | DeviceCaps::MEM_WINDOW_TYPE_2B

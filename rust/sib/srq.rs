@@ -8,7 +8,8 @@ use crate::{
     payload::MAX_SGE,
     qp::recv::{
         RecvEntry,
-        RecvQueue, //
+        RecvQueue,
+        Taken, //
     },
     query::MAX_QP_WR, //
 };
@@ -53,6 +54,8 @@ struct State {
     max_wr: u32,
     /// Below so many work requests the client wants an event; 0 for never.
     limit: u32,
+    /// A work request could not be read. What follows it in a ring that was overwritten is no better.
+    broken: bool,
 }
 
 /// A shared receive queue.
@@ -62,6 +65,8 @@ pub(crate) struct Srq {
     max_sge: u32,
     /// The client is to be told that the limit is reached.
     due: Atomic<bool>,
+    /// The client is to be told that the queue is broken.
+    failed: Atomic<bool>,
     #[pin]
     state: LevelLock<State, SrqLock>,
 }
@@ -88,11 +93,13 @@ pub(crate) fn create(
         queue,
         max_wr,
         limit: init.limit,
+        broken: false,
     };
     let srq = Tracked::new(try_pin_init!(Srq {
         upcall,
         max_sge,
         due: Atomic::new(false),
+        failed: Atomic::new(false),
         state <- LevelLock::new(state),
     }? Error))?;
     Ok(NewSrq {
@@ -177,14 +184,23 @@ pub(crate) fn post_recv(cx: &mut Cx<'_, Unlocked>, srq: &Srq, wr: &RecvWr<'_>) -
 }
 
 impl Srq {
-    /// Takes the oldest work request; `false` if there is none.
+    /// Takes the oldest work request; `false` if there is none, or the queue is broken.
     pub(crate) fn take<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, entry: &mut RecvEntry) -> bool
     where
         SrqLock: After<L>,
     {
         let mut state = cx.lock(&self.state);
-        if !state.queue.take(entry) {
+        if state.broken {
             return false;
+        }
+        match state.queue.take(entry) {
+            Taken::None => return false,
+            Taken::Spoilt => {
+                state.broken = true;
+                self.failed.store(true, Relaxed);
+                return false;
+            }
+            Taken::Whole => {}
         }
         if state.limit != 0 && state.queue.len() < state.limit {
             // The event comes once for each time that the limit is set.
@@ -194,10 +210,16 @@ impl Srq {
         true
     }
 
-    /// Tells the client that the limit is reached, if it is.
-    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+    /// Tells the client what there is to tell, and returns whether the queue has broken just now: then its
+    /// queue pairs have to go to the error state.
+    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
         if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
             self.upcall.event(cx, irqs, SrqEvent::LimitReached);
         }
+        let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
+        if failed {
+            self.upcall.event(cx, irqs, SrqEvent::Error);
+        }
+        failed
     }
 }

@@ -56,10 +56,12 @@ port_guid() {
 
 OPENSM_LOG=/tmp/opensm.log
 
-# opensm_up DEVICE [PORT]: starts OpenSM on a port.
+# opensm_up DEVICE [PORT [OPTION...]]: starts OpenSM on a port.
 opensm_up() {
-	printf '$ opensm on %s\n' "$1"
-	opensm -g "$(port_guid "$1" "${2:-1}")" -f "$OPENSM_LOG" >/tmp/opensm.out 2>&1 &
+	local device=$1 port=${2:-1}
+	shift $(($# < 2 ? $# : 2))
+	printf '$ opensm on %s %s\n' "$device" "$*"
+	opensm -g "$(port_guid "$device" "$port")" -f "$OPENSM_LOG" "$@" >/tmp/opensm.out 2>&1 &
 	OPENSM_PID=$!
 }
 

@@ -56,7 +56,8 @@ pub struct DeviceInit<'a> {
     pub node_guid: u64,
     /// The node description, filled up with zeros.
     pub node_desc: [u8; 64],
-    /// The number of completion vectors, at least 1.
+    /// The number of completion vectors, at least 1: vector 0 has no CPU of its own, vector `n` has CPU `n - 1`,
+    /// see [`CqUpcall::complete`](super::CqUpcall::complete).
     pub num_comp_vectors: u32,
     /// A key for all memory of the kernel, by its virtual addresses, which the driver accepts from clients in
     /// the kernel alone. Without one ib_core makes a region for each of their domains.

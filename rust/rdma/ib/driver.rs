@@ -66,8 +66,6 @@ pub struct RecvWr<'a> {
 pub struct CqInit {
     /// The least number of entries; not 0.
     pub entries: u32,
-    /// Below the number of completion vectors of the device.
-    pub comp_vector: u32,
 }
 
 /// A new completion queue.

@@ -96,8 +96,8 @@ impl Gate {
         }
     }
 
-    /// Gives back one pass.
-    pub(super) fn leave(&self) {
+    /// Gives back one pass, which was forgotten instead of dropped.
+    pub(crate) fn leave(&self) {
         if self.state.fetch_sub(1, Release) == CLOSED.wrapping_add(1) {
             self.idle.complete_all();
         }

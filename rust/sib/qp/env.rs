@@ -18,7 +18,8 @@ use crate::{
     },
     qp::recv::{
         RecvEntry,
-        RecvQueue, //
+        RecvQueue,
+        Taken, //
     },
     wc, //
 };
@@ -202,7 +203,7 @@ impl Env for Surroundings<'_> {
     fn take_recv(&mut self) -> Option<RecvWqe> {
         let taken = match &self.qp.srq {
             Some(srq) => srq.take(self.cx.reborrow(), self.entry),
-            None => self.recvs.take(self.entry),
+            None => self.recvs.take(self.entry) != Taken::None,
         };
         taken.then_some(RecvWqe {
             slot: RecvSlot(0),

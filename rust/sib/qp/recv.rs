@@ -66,6 +66,17 @@ impl RecvEntry {
     }
 }
 
+/// What came of taking a work request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// There is none.
+    None,
+    /// Here it is.
+    Whole,
+    /// A user has overwritten it; it has no buffers.
+    Spoilt,
+}
+
 /// Receive work requests of a kernel client.
 struct List {
     heads: KVVec<(u64, usize)>,
@@ -192,22 +203,32 @@ impl RecvQueue {
         }
     }
 
-    /// Takes the oldest work request; `false` if there is none. One that a user has spoilt has no
-    /// buffers.
-    pub(crate) fn take(&mut self, entry: &mut RecvEntry) -> bool {
+    /// Takes the oldest work request.
+    pub(crate) fn take(&mut self, entry: &mut RecvEntry) -> Taken {
         match &mut self.0 {
-            Requests::None => false,
-            Requests::Kernel(list) => list.take(entry),
+            Requests::None => Taken::None,
+            Requests::Kernel(list) => {
+                if list.take(entry) {
+                    Taken::Whole
+                } else {
+                    Taken::None
+                }
+            }
             Requests::User(user) => {
                 if !user.ring.fetch(&mut user.element) {
-                    return false;
+                    return Taken::None;
                 }
                 user.ring.retire(1);
                 match UserRecv::decode(&user.element, user.max_sge) {
-                    Ok(recv) => entry.fill(recv.wr_id, recv.sges.iter()),
-                    Err(bad) => entry.fill(bad.wr_id, core::iter::empty()),
+                    Ok(recv) => {
+                        entry.fill(recv.wr_id, recv.sges.iter());
+                        Taken::Whole
+                    }
+                    Err(bad) => {
+                        entry.fill(bad.wr_id, core::iter::empty());
+                        Taken::Spoilt
+                    }
                 }
-                true
             }
         }
     }

@@ -69,12 +69,9 @@ pub(super) unsafe extern "C" fn create_cq<D: Driver>(
         if attr.cqe == 0 {
             return Err(EINVAL);
         }
-        let init = CqInit {
-            entries: attr.cqe,
-            comp_vector: attr.comp_vector,
-        };
+        let init = CqInit { entries: attr.cqe };
         // SAFETY: The queue outlives the success of this call, until `destroy_cq` closes the link.
-        let link = unsafe { CqLink::new(cq) }?;
+        let link = unsafe { CqLink::new(cq, attr.comp_vector) }?;
         let user = udata.is_some();
         let new = D::create_cq(cx.reborrow(), s, &dev.handle, link.upcall(), &init, user)
             .inspect_err(|_| link.close(&mut cx, s))?;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Upcalls of completion queues.
+//!
+//! The completion handler of a queue runs where its vector says: with vector 0 in the context that adds the
+//! completion, with vector `n` in an interrupt of CPU `n - 1`. So who does not ask for a CPU does not pay for
+//! an interrupt, and who does gets it.
 
 use super::new_event;
 use crate::sync::{
@@ -16,7 +20,12 @@ use kernel::sync::atomic::{
     Full, //
 };
 use kernel::sync::Arc;
+use kernel::types::Opaque;
 use sib_bindings as bindings;
+
+/// The call of another CPU, aligned as C wants it.
+#[repr(align(32))]
+struct RemoteCall(Opaque<kernel::bindings::call_single_data_t>);
 
 /// A completion queue of ib_core, until it is destroyed.
 ///
@@ -28,6 +37,10 @@ pub(in crate::ib) struct CqLink {
     #[pin]
     gate: Gate,
     raw: *mut bindings::ib_cq,
+    /// Where the completion handler runs; `None` for where the completion is added.
+    cpu: Option<c_int>,
+    /// Belongs to who has moved `due` from zero, until the handler begins to run.
+    call: RemoteCall,
     /// Calls of the completion handler that are due, or under way.
     due: Atomic<i32>,
 }
@@ -38,17 +51,24 @@ unsafe impl Send for CqLink {}
 unsafe impl Sync for CqLink {}
 
 impl CqLink {
-    /// Makes the link of a queue that is being created.
+    /// Makes the link of a queue that is being created, with a completion vector below that of
+    /// [`DeviceInit::num_comp_vectors`](crate::ib::DeviceInit::num_comp_vectors).
     ///
     /// # Safety
     ///
     /// `raw` stays alive until [`Self::close`] has returned, or the link is dropped.
-    pub(in crate::ib) unsafe fn new(raw: *mut bindings::ib_cq) -> Result<Arc<Self>> {
+    pub(in crate::ib) unsafe fn new(raw: *mut bindings::ib_cq, vector: u32) -> Result<Arc<Self>> {
+        let cpu = match vector.checked_sub(1) {
+            Some(cpu) => Some(c_int::try_from(cpu).map_err(|_| EINVAL)?),
+            None => None,
+        };
         // INVARIANT: Promised by the caller.
         Arc::pin_init(
             pin_init!(Self {
                 gate <- Gate::new(),
                 raw,
+                cpu,
+                call: RemoteCall(Opaque::new(Default::default())),
                 due: Atomic::new(0),
             }),
             GFP_KERNEL,
@@ -64,6 +84,64 @@ impl CqLink {
     pub(in crate::ib) fn upcall(self: &Arc<Self>) -> CqUpcall {
         CqUpcall(self.clone())
     }
+
+    /// Runs the completion handler until nothing is due.
+    ///
+    /// # Safety
+    ///
+    /// The caller has moved `due` from zero, or does this for who has; the gate has a pass meanwhile.
+    unsafe fn serve(&self) {
+        let mut served = 1;
+        loop {
+            // SAFETY: Alive while the gate has a pass. ib_core sets the handler before it arms the
+            // notification for the first time, and does not change it afterwards.
+            unsafe {
+                if let Some(handler) = (*self.raw).comp_handler {
+                    handler(self.raw, (*self.raw).cq_context);
+                }
+            }
+            let due = self.due.fetch_sub(served, Full);
+            if due == served {
+                return;
+            }
+            served = due.wrapping_sub(served);
+        }
+    }
+
+    /// Has [`Self::serve`] run on `cpu`, soon or at once; `false` if the CPU is not there.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::serve`]. On success the pass is given back when the handler has run.
+    unsafe fn serve_on(self: &Arc<Self>, cpu: c_int) -> bool {
+        let info = Arc::into_raw(self.clone());
+        let call = self.call.0.get();
+        // SAFETY: The call is ours, as `due` was zero: nobody else fills it in, and the last one has been taken
+        // off its CPU before its handler ran. It stays in place for as long as `info` is counted.
+        let error = unsafe {
+            (*call).func = Some(Self::called);
+            (*call).info = info.cast_mut().cast();
+            kernel::bindings::smp_call_function_single_async(cpu, call)
+        };
+        if error != 0 {
+            // SAFETY: Made above, and the call was not taken.
+            drop(unsafe { Arc::from_raw(info) });
+        }
+        error == 0
+    }
+
+    /// What the CPU of the vector runs, in an interrupt.
+    ///
+    /// # Safety
+    ///
+    /// `info` was made by [`Self::serve_on`], which has left its pass to this.
+    unsafe extern "C" fn called(info: *mut c_void) {
+        // SAFETY: A count that `serve_on` has left to this.
+        let link = unsafe { Arc::from_raw(info.cast_const().cast::<Self>()) };
+        // SAFETY: On behalf of who moved `due`; the pass is held.
+        unsafe { link.serve() };
+        link.gate.leave();
+    }
 }
 
 /// The upcalls of a completion queue.
@@ -74,30 +152,24 @@ impl CqUpcall {
     /// Tells the client that there are completions, once it has armed the notification.
     ///
     /// The handler never runs twice at the same time: a call that comes while it runs makes it run again
-    /// afterwards, on the CPU where it is running, and returns at once.
+    /// afterwards, where it is running, and returns at once.
     pub fn complete(&self, _cx: &mut Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
-        let link = &*self.0;
-        let Some(_pass) = link.gate.enter() else {
+        let link = &self.0;
+        let Some(pass) = link.gate.enter() else {
             return;
         };
         if link.due.fetch_add(1, Full) != 0 {
             return;
         }
-        let mut served = 1;
-        loop {
-            // SAFETY: Alive while the gate has a pass. ib_core sets the handler before it arms the
-            // notification for the first time, and does not change it afterwards.
-            unsafe {
-                if let Some(handler) = (*link.raw).comp_handler {
-                    handler(link.raw, (*link.raw).cq_context);
-                }
-            }
-            let due = link.due.fetch_sub(served, Full);
-            if due == served {
+        if let Some(cpu) = link.cpu {
+            // SAFETY: Nothing was due, and the pass goes on to the handler.
+            if unsafe { link.serve_on(cpu) } {
+                core::mem::forget(pass);
                 return;
             }
-            served = due.wrapping_sub(served);
         }
+        // SAFETY: Nothing was due, and the pass is held.
+        unsafe { link.serve() };
     }
 
     /// Tells the client that the queue has overflowed or is in error otherwise.

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Asynchronous events of queue pairs and queues: each comes when it is due, to
+ * the right object, and once.
+ */
+
+#include "bench.h"
+#include "rings.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SEND 1
+#define RECV 100
+#define RECV_BYTES 1024u
+#define RECVS 6
+
+static struct device devices[2];
+static struct bench bench;
+
+static const struct end_options rc = {
+	.type = IBV_QPT_RC,
+	.send_depth = BENCH_DEPTH,
+	.recv_depth = BENCH_DEPTH,
+	.sges = 2,
+};
+
+static void begin(bool with_srq)
+{
+	struct end_options options = rc;
+
+	options.with_srq = with_srq;
+	bench_create(&bench, &devices[0], &devices[1], &options);
+}
+
+/* The object that an event is about. */
+static void *object_of(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return event->element.cq;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return event->element.srq;
+	default:
+		return event->element.qp;
+	}
+}
+
+/* The next event must be of this type and object. */
+static void expect_of(const char *test, struct device *device,
+		      enum ibv_event_type type, void *object)
+{
+	struct pollfd fd = { .fd = device->context->async_fd,
+			     .events = POLLIN };
+	struct ibv_async_event event;
+
+	check(poll(&fd, 1, DUE_MS) == 1, "%s: no event '%s'", test,
+	      ibv_event_type_str(type));
+	check(!ibv_get_async_event(device->context, &event),
+	      "%s: get_async_event: %m", test);
+	ibv_ack_async_event(&event);
+	check(event.event_type == type && object_of(&event) == object,
+	      "%s: event '%s' of %p; due was '%s' of %p", test,
+	      ibv_event_type_str(event.event_type), object_of(&event),
+	      ibv_event_type_str(type), object);
+}
+
+/* The first packet that comes in RTR is told; those after it are not. */
+static void test_comm_est(const char *test)
+{
+	begin(false);
+	end_to_init(&bench.a, &default_path);
+	end_to_init(&bench.b, &default_path);
+	post_recvs(&bench, &bench.b, RECV, RECVS, RECV_BYTES);
+	end_to_rtr(&bench.a, &bench.b, &default_path);
+	end_to_rtr(&bench.b, &bench.a, &default_path);
+	end_to_rts(&bench.a, &default_path);
+	expect_event(test, &devices[1], -1);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_SUCCESS);
+	expect(test, bench.b.recv_cq, RECV, IBV_WC_SUCCESS);
+	expect_of(test, &devices[1], IBV_EVENT_COMM_EST, bench.b.qp);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV + 1, IBV_WC_SUCCESS);
+	end_to_rts(&bench.b, &default_path);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV + 2, IBV_WC_SUCCESS);
+	expect_event(test, &devices[1], -1);
+	bench_destroy(&bench);
+}
+
+static void drain(struct end *end, bool notify)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD,
+				    .en_sqd_async_notify = notify };
+
+	check(!ibv_modify_qp(end->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+	      "modify_qp to SQD: %m");
+}
+
+static bool draining(struct end *end)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	check(!ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init),
+	      "query_qp: %m");
+	check(attr.qp_state == IBV_QPS_SQD, "state %d", attr.qp_state);
+	return attr.sq_draining;
+}
+
+static void resume(struct end *end)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+
+	check(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE),
+	      "modify_qp to RTS: %m");
+}
+
+/* A send queue is drained when what has begun is complete; what is posted then
+ * waits. */
+static void test_sq_drained(const char *test)
+{
+	begin(false);
+	end_connect(&bench.a, &bench.b, &default_path);
+	post_sends(&bench, SEND, 1);
+	expect_none(test, bench.a.send_cq);
+	drain(&bench.a, true);
+	check(draining(&bench.a), "%s: not draining", test);
+	expect_event(test, &devices[0], -1);
+	post_recvs(&bench, &bench.b, RECV, RECVS, RECV_BYTES);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_SUCCESS);
+	expect_of(test, &devices[0], IBV_EVENT_SQ_DRAINED, bench.a.qp);
+	check(!draining(&bench.a), "%s: draining on", test);
+	post_sends(&bench, SEND + 1, 1);
+	expect_none(test, bench.a.send_cq);
+	resume(&bench.a);
+	expect(test, bench.a.send_cq, SEND + 1, IBV_WC_SUCCESS);
+	expect_event(test, &devices[0], -1);
+
+	/* An idle queue is drained at once. */
+	drain(&bench.a, true);
+	expect_of(test, &devices[0], IBV_EVENT_SQ_DRAINED, bench.a.qp);
+	resume(&bench.a);
+	/* Who does not ask is not told. */
+	drain(&bench.a, false);
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+/* With an SRQ, the last receive is told once for each time in the error state,
+ * whether the queue pair has taken one or not, and however it came there. */
+static void test_last_wqe(const char *test)
+{
+	begin(true);
+	end_connect(&bench.a, &bench.b, &default_path);
+	post_recvs(&bench, &bench.b, RECV, RECVS, RECV_BYTES);
+	end_to(&bench.b, IBV_QPS_ERR);
+	expect_of(test, &devices[1], IBV_EVENT_QP_LAST_WQE_REACHED,
+		  bench.b.qp);
+	end_to(&bench.b, IBV_QPS_ERR);
+	expect_event(test, &devices[1], -1);
+	end_to(&bench.a, IBV_QPS_RESET);
+	end_to(&bench.b, IBV_QPS_RESET);
+	end_connect(&bench.a, &bench.b, &default_path);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV, IBV_WC_SUCCESS);
+	end_to(&bench.b, IBV_QPS_ERR);
+	expect_of(test, &devices[1], IBV_EVENT_QP_LAST_WQE_REACHED,
+		  bench.b.qp);
+	expect_event(test, &devices[1], -1);
+	bench_destroy(&bench);
+}
+
+static void post_remote(struct ibv_send_wr *wr)
+{
+	struct ibv_sge sge = sge_local(&bench, 8);
+
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->wr_id = SEND;
+	wr->send_flags = IBV_SEND_SIGNALED;
+	post_send(&bench.a, wr);
+}
+
+/* What the peer asks for and must not: more than this side serves, or what it has
+ * no right to. */
+static void test_request_errors(const char *test)
+{
+	struct path_options none = default_path;
+	struct ibv_send_wr read = { .opcode = IBV_WR_RDMA_READ };
+	struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
+
+	none.rd_atomic = 0;
+	begin(false);
+	end_to_init(&bench.a, &default_path);
+	end_to_init(&bench.b, &none);
+	end_to_rtr(&bench.a, &bench.b, &default_path);
+	end_to_rtr(&bench.b, &bench.a, &none);
+	end_to_rts(&bench.a, &default_path);
+	end_to_rts(&bench.b, &none);
+	read.wr.rdma.remote_addr = (uintptr_t)bench.remote;
+	read.wr.rdma.rkey = bench.remote_mr->rkey;
+	post_remote(&read);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_REM_INV_REQ_ERR);
+	expect_of(test, &devices[1], IBV_EVENT_QP_REQ_ERR, bench.b.qp);
+	expect_event(test, &devices[1], -1);
+	bench_destroy(&bench);
+
+	begin(false);
+	end_connect(&bench.a, &bench.b, &default_path);
+	write.wr.rdma.remote_addr = (uintptr_t)bench.remote;
+	write.wr.rdma.rkey = bench.readable_mr->rkey;
+	post_remote(&write);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_REM_ACCESS_ERR);
+	expect_of(test, &devices[1], IBV_EVENT_QP_ACCESS_ERR, bench.b.qp);
+	expect_event(test, &devices[1], -1);
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+static struct ibv_qp *qp_on(struct ibv_cq *cq, uint32_t depth)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = depth,
+			 .max_recv_wr = depth,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(devices[0].pd, &init);
+
+	check(qp, "create_qp: %m");
+	return qp;
+}
+
+/* A completion queue that overruns is in error, and so are all queue pairs that
+ * use it, and no others. */
+static void test_cq_overrun(const char *test)
+{
+	struct ibv_cq *small = ibv_create_cq(devices[0].context, 1, NULL, NULL,
+					     0);
+	struct end ends[3], peers[3];
+	struct end_options options = rc;
+	uint32_t depth;
+	struct ibv_wc wc;
+
+	check(small, "%s: create_cq: %m", test);
+	depth = small->cqe + 2;
+	options.recv_depth = options.send_depth = depth;
+	for (int i = 0; i < 3; i++) {
+		end_create(&ends[i], &devices[0], &options);
+		end_create(&peers[i], &devices[1], &options);
+		if (i < 2) {
+			check(!ibv_destroy_qp(ends[i].qp), "destroy_qp: %m");
+			ends[i].qp = qp_on(small, depth);
+		}
+		end_connect(&ends[i], &peers[i], &default_path);
+	}
+	/* Zero bytes each: neither side needs memory. */
+	for (uint32_t i = 0; i < depth; i++) {
+		struct ibv_recv_wr recv = { .wr_id = RECV + i };
+		struct ibv_send_wr send = { .wr_id = SEND + i,
+					    .opcode = IBV_WR_SEND };
+
+		post_recv(&peers[0], &recv);
+		post_send(&ends[0], &send);
+	}
+	expect_of(test, &devices[0], IBV_EVENT_CQ_ERR, small);
+	for (int left = 3; left != 0;) {
+		struct ibv_async_event event;
+		int which;
+
+		check(!ibv_get_async_event(devices[0].context, &event),
+		      "%s: get_async_event: %m", test);
+		ibv_ack_async_event(&event);
+		check(event.event_type == IBV_EVENT_QP_FATAL, "%s: event '%s'",
+		      test, ibv_event_type_str(event.event_type));
+		which = event.element.qp == ends[0].qp ? 1 :
+			event.element.qp == ends[1].qp ? 2 : 0;
+		check(left & which, "%s: an event of the wrong queue pair",
+		      test);
+		left &= ~which;
+	}
+	expect_event(test, &devices[0], -1);
+	check(end_state(&ends[0]) == IBV_QPS_ERR &&
+		      end_state(&ends[1]) == IBV_QPS_ERR &&
+		      end_state(&ends[2]) == IBV_QPS_RTS,
+	      "%s: states %d, %d, %d", test, end_state(&ends[0]),
+	      end_state(&ends[1]), end_state(&ends[2]));
+	/* What was there before stays; nothing comes after the gap. */
+	for (int i = 0; i < small->cqe; i++)
+		expect(test, small, SEND + i, IBV_WC_SUCCESS);
+	check(!await(small, &wc, QUIET_MS), "%s: WR %llu after the overrun",
+	      test, (unsigned long long)wc.wr_id);
+	for (int i = 0; i < 3; i++) {
+		end_destroy(&ends[i]);
+		end_destroy(&peers[i]);
+	}
+	check(!ibv_destroy_cq(small), "%s: destroy_cq: %m", test);
+	expect_event(test, &devices[0], -1);
+}
+
+static void set_limit(struct ibv_srq *srq, uint32_t limit)
+{
+	struct ibv_srq_attr attr = { .srq_limit = limit };
+
+	check(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "modify_srq: %m");
+}
+
+static uint32_t limit_of(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr;
+
+	check(!ibv_query_srq(srq, &attr), "query_srq: %m");
+	return attr.srq_limit;
+}
+
+/* The limit is told once for each time that it is set. */
+static void test_srq_limit(const char *test)
+{
+	begin(true);
+	end_connect(&bench.a, &bench.b, &default_path);
+	post_recvs(&bench, &bench.b, RECV, RECVS, RECV_BYTES);
+	set_limit(bench.b.srq, RECVS - 1);
+	check(limit_of(bench.b.srq) == RECVS - 1, "%s: limit %u", test,
+	      limit_of(bench.b.srq));
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV, IBV_WC_SUCCESS);
+	expect_event(test, &devices[1], -1);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV + 1, IBV_WC_SUCCESS);
+	expect_of(test, &devices[1], IBV_EVENT_SRQ_LIMIT_REACHED,
+		  bench.b.srq);
+	check(limit_of(bench.b.srq) == 0, "%s: limit %u after the event", test,
+	      limit_of(bench.b.srq));
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV + 2, IBV_WC_SUCCESS);
+	expect_event(test, &devices[1], -1);
+	set_limit(bench.b.srq, RECVS);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.b.recv_cq, RECV + 3, IBV_WC_SUCCESS);
+	expect_of(test, &devices[1], IBV_EVENT_SRQ_LIMIT_REACHED,
+		  bench.b.srq);
+	bench_destroy(&bench);
+}
+
+/* The ring whose oldest element is the receive with this wr_id. */
+static struct rxe_recv_wqe *receive_in_ring(uint64_t wr_id)
+{
+	struct ring rings[MAX_RINGS];
+	int count = rings_find(rings);
+
+	for (int i = 0; i < count; i++) {
+		struct rxe_recv_wqe *wqe =
+			ring_slot(&rings[i], rings[i].shared->consumer_index);
+
+		if (rings[i].shared->producer_index !=
+			    rings[i].shared->consumer_index &&
+		    wqe->wr_id == wr_id)
+			return wqe;
+	}
+	fail("no ring holds WR %llu", (unsigned long long)wr_id);
+}
+
+/* An SRQ that the consumer has overwritten is in error, with what uses it. */
+static void test_srq_error(const char *test)
+{
+	const uint64_t mark = 0x6d61726b65642131;
+
+	begin(true);
+	end_connect(&bench.a, &bench.b, &default_path);
+	post_recvs(&bench, &bench.b, mark, RECVS, RECV_BYTES);
+	receive_in_ring(mark)->dma.num_sge = 1000000;
+	post_sends(&bench, SEND, 1);
+	expect_of(test, &devices[1], IBV_EVENT_SRQ_ERR, bench.b.srq);
+	expect_of(test, &devices[1], IBV_EVENT_QP_FATAL, bench.b.qp);
+	expect_of(test, &devices[1], IBV_EVENT_QP_LAST_WQE_REACHED,
+		  bench.b.qp);
+	expect_event(test, &devices[1], -1);
+	check(end_state(&bench.b) == IBV_QPS_ERR, "%s: state %d", test,
+	      end_state(&bench.b));
+	expect_none(test, bench.b.recv_cq);
+	bench_destroy(&bench);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const char *name);
+} tests[] = {
+	{ "communication established", test_comm_est },
+	{ "send queue drained", test_sq_drained },
+	{ "last receive reached", test_last_wqe },
+	{ "wrong requests", test_request_errors },
+	{ "completion queue overrun", test_cq_overrun },
+	{ "limit of a shared receive queue", test_srq_limit },
+	{ "error of a shared receive queue", test_srq_error },
+};
+
+int main(int argc, char **argv)
+{
+	check(argc <= 3, "usage: events [DEV[:PORT] [DEV[:PORT]]]");
+	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
+	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		tests[i].run(tests[i].name);
+		printf("events: %s: right\n", tests[i].name);
+		fflush(stdout);
+	}
+	device_close(&devices[0]);
+	device_close(&devices[1]);
+	return 0;
+}

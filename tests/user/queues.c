@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queues that change their size while they hold work, and completion vectors.
+ */
+
+#include "bench.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SEND 1
+#define RECV 100
+#define RECV_BYTES 64u
+#define ROUNDS 200
+#define BATCH 8
+#define LARGEST 500
+
+static struct device devices[2];
+static struct bench bench;
+
+static void begin(bool with_srq)
+{
+	const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = BENCH_DEPTH,
+		.recv_depth = BENCH_DEPTH,
+		.sges = 2,
+		.signal_all = true,
+		.with_srq = with_srq,
+		.with_channel = true,
+	};
+
+	bench_create(&bench, &devices[0], &devices[1], &options);
+	end_connect(&bench.a, &bench.b, &default_path);
+}
+
+/* Empty messages from `a`, with wr_ids from `first`; those of `b` are posted
+ * before. */
+static void message(uint64_t first, int count)
+{
+	post_recvs(&bench, &bench.b, RECV + first, count, RECV_BYTES);
+	for (int i = 0; i < count; i++) {
+		struct ibv_send_wr wr = { .wr_id = first + i,
+					  .opcode = IBV_WR_SEND };
+
+		post_send(&bench.a, &wr);
+	}
+}
+
+/* Waits until `count` messages have arrived. */
+static void arrived(const char *test, uint64_t first, int count)
+{
+	expect_run(test, bench.b.recv_cq, RECV + first, count, IBV_WC_SUCCESS);
+}
+
+static void resize(const char *test, struct ibv_cq *cq, int entries)
+{
+	int error = ibv_resize_cq(cq, entries);
+
+	check(!error, "%s: resize_cq to %d: %s", test, entries,
+	      strerror(error));
+	check(cq->cqe >= entries, "%s: %d entries after resize_cq to %d", test,
+	      cq->cqe, entries);
+}
+
+/* A completion queue keeps what it holds, in order, and takes no size that is
+ * too small for it. */
+static void test_resize_cq(const char *test)
+{
+	struct ibv_cq *cq;
+	int full, error;
+
+	begin(false);
+	cq = bench.a.send_cq;
+	message(1, 10);
+	arrived(test, 1, 10);
+	expect_run(test, cq, 1, 3, IBV_WC_SUCCESS);
+	resize(test, cq, 200);
+	full = cq->cqe;
+	message(11, 10);
+	arrived(test, 11, 10);
+	expect_run(test, cq, 4, 12, IBV_WC_SUCCESS);
+	error = ibv_resize_cq(cq, 3);
+	check(error == EINVAL, "%s: resize_cq below what it holds: %s", test,
+	      strerror(error));
+	check(cq->cqe == full, "%s: %d entries after that, before it %d", test,
+	      cq->cqe, full);
+	resize(test, cq, 5);
+	expect_run(test, cq, 16, 5, IBV_WC_SUCCESS);
+	expect_none(test, cq);
+	check(ibv_resize_cq(cq, devices[0].attr.max_cqe + 1) == EINVAL,
+	      "%s: a size beyond max_cqe is taken", test);
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+/* What was armed before a resize is told after it. */
+static void test_resize_armed(const char *test)
+{
+	struct pollfd fd;
+	struct ibv_cq *cq;
+	void *context;
+
+	begin(false);
+	check(!ibv_req_notify_cq(bench.a.send_cq, 0), "req_notify_cq: %m");
+	resize(test, bench.a.send_cq, 100);
+	message(1, 1);
+	fd = (struct pollfd){ .fd = bench.a.channel->fd, .events = POLLIN };
+	check(poll(&fd, 1, DUE_MS) == 1, "%s: no notification", test);
+	check(!ibv_get_cq_event(bench.a.channel, &cq, &context),
+	      "get_cq_event: %m");
+	check(cq == bench.a.send_cq, "%s: of another queue", test);
+	ibv_ack_cq_events(cq, 1);
+	expect(test, cq, 1, IBV_WC_SUCCESS);
+	bench_destroy(&bench);
+}
+
+/* Completions come while the size changes. */
+static void test_resize_busy(const char *test)
+{
+	uint64_t sent = 1;
+	struct rng rng;
+
+	begin(false);
+	rng_seed(&rng, 1);
+	for (int round = 0; round < ROUNDS; round++) {
+		message(sent, BATCH);
+		resize(test, bench.a.send_cq,
+		       BATCH + rng_below(&rng, LARGEST));
+		expect_run(test, bench.a.send_cq, sent, BATCH, IBV_WC_SUCCESS);
+		resize(test, bench.b.recv_cq,
+		       BATCH + rng_below(&rng, LARGEST));
+		arrived(test, sent, BATCH);
+		sent += BATCH;
+	}
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+static uint32_t srq_size(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr;
+
+	check(!ibv_query_srq(srq, &attr), "query_srq: %m");
+	return attr.max_wr;
+}
+
+static int resize_srq(struct ibv_srq *srq, uint32_t max_wr)
+{
+	struct ibv_srq_attr attr = { .max_wr = max_wr };
+
+	return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+}
+
+static bool srq_is_full(struct ibv_srq *srq)
+{
+	struct ibv_recv_wr wr = { .wr_id = 0 }, *bad;
+
+	return ibv_post_srq_recv(srq, &wr, &bad) != 0;
+}
+
+/* A shared receive queue keeps its receives, in order. */
+static void test_resize_srq(const char *test)
+{
+	struct ibv_srq *srq;
+	uint32_t size;
+	int error;
+
+	begin(true);
+	srq = bench.b.srq;
+	message(1, 20);
+	arrived(test, 1, 20);
+	expect_run(test, bench.a.send_cq, 1, 20, IBV_WC_SUCCESS);
+	size = srq_size(srq);
+	post_recvs(&bench, &bench.b, RECV + 21, size, RECV_BYTES);
+	check(srq_is_full(srq), "%s: more than %u receives are taken", test,
+	      size);
+	error = resize_srq(srq, size / 2);
+	check(error == EINVAL, "%s: resize below what it holds: %s", test,
+	      strerror(error));
+	error = resize_srq(srq, 3 * size);
+	check(!error, "%s: modify_srq: %s", test, strerror(error));
+	check(srq_size(srq) >= 3 * size, "%s: %u after resize to %u", test,
+	      srq_size(srq), 3 * size);
+	post_recvs(&bench, &bench.b, RECV + 21 + size, size, RECV_BYTES);
+	for (uint32_t i = 0; i < 2 * size; i++) {
+		struct ibv_send_wr wr = { .wr_id = 21 + i,
+					  .opcode = IBV_WR_SEND };
+
+		post_send(&bench.a, &wr);
+		arrived(test, 21 + i, 1);
+		expect(test, bench.a.send_cq, 21 + i, IBV_WC_SUCCESS);
+	}
+	check(!resize_srq(srq, 1), "%s: an empty queue cannot shrink", test);
+	check(resize_srq(srq, devices[1].attr.max_srq_wr + 1) == EINVAL,
+	      "%s: a size beyond max_srq_wr is taken", test);
+	bench_destroy(&bench);
+}
+
+/* A notification through each vector, for each CPU that this program may run on;
+ * who looks at the handler sees which CPU runs it. */
+static void notify_by_vectors(void)
+{
+	const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = 1,
+		.recv_depth = 1,
+		.sges = 1,
+		.with_channel = true,
+	};
+	struct ibv_comp_channel *channel;
+	cpu_set_t all, one;
+
+	check(!sched_getaffinity(0, sizeof(all), &all), "getaffinity: %m");
+	channel = ibv_create_comp_channel(devices[0].context);
+	check(channel, "comp_channel: %m");
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		check(!sched_setaffinity(0, sizeof(one), &one),
+		      "setaffinity: %m");
+		for (int vector = 0;
+		     vector < devices[0].context->num_comp_vectors; vector++) {
+			struct pollfd fd = { .fd = channel->fd,
+					     .events = POLLIN };
+			struct ibv_qp_init_attr init = {
+				.qp_type = IBV_QPT_RC,
+				.cap = { .max_send_wr = 1, .max_recv_wr = 1,
+					 .max_send_sge = 1, .max_recv_sge = 1 },
+			};
+			struct end a = { .device = &devices[0],
+					 .type = IBV_QPT_RC }, b;
+			struct ibv_recv_wr recv = { .wr_id = RECV };
+			struct ibv_send_wr send = {
+				.wr_id = SEND,
+				.opcode = IBV_WR_SEND,
+				.send_flags = IBV_SEND_SIGNALED
+			};
+			struct ibv_cq *cq, *told;
+			void *context;
+
+			cq = ibv_create_cq(devices[0].context, 4, NULL,
+					   channel, vector);
+			check(cq, "create_cq with vector %d: %m", vector);
+			init.send_cq = init.recv_cq = cq;
+			a.qp = ibv_create_qp(devices[0].pd, &init);
+			check(a.qp, "create_qp: %m");
+			end_create(&b, &devices[1], &options);
+			end_connect(&a, &b, &default_path);
+			check(!ibv_req_notify_cq(cq, 0), "req_notify: %m");
+			post_recv(&b, &recv);
+			post_send(&a, &send);
+			check(poll(&fd, 1, DUE_MS) == 1,
+			      "no notification by vector %d", vector);
+			check(!ibv_get_cq_event(channel, &told, &context) &&
+				      told == cq,
+			      "a notification of another queue");
+			ibv_ack_cq_events(cq, 1);
+			expect("vectors", cq, SEND, IBV_WC_SUCCESS);
+			printf("queues: cpu %d vector %d\n", cpu, vector);
+			check(!ibv_destroy_qp(a.qp), "destroy_qp: %m");
+			end_destroy(&b);
+			check(!ibv_destroy_cq(cq), "destroy_cq: %m");
+		}
+	}
+	check(!ibv_destroy_comp_channel(channel), "destroy_comp_channel: %m");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const char *name);
+} tests[] = {
+	{ "size of a completion queue", test_resize_cq },
+	{ "size of an armed completion queue", test_resize_armed },
+	{ "size of busy completion queues", test_resize_busy },
+	{ "size of a shared receive queue", test_resize_srq },
+};
+
+int main(int argc, char **argv)
+{
+	bool vectors = argc == 4 && !strcmp(argv[3], "vectors");
+
+	check(argc <= 3 || vectors,
+	      "usage: queues [DEV[:PORT] [DEV[:PORT] [vectors]]]");
+	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
+	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
+	if (vectors) {
+		notify_by_vectors();
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+			tests[i].run(tests[i].name);
+			printf("queues: %s: right\n", tests[i].name);
+			fflush(stdout);
+		}
+	}
+	device_close(&devices[0]);
+	device_close(&devices[1]);
+	return 0;
+}
