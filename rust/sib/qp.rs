@@ -124,6 +124,10 @@ type Machine = machine::Qp<KVVec<SendEntry>, KVVec<Resource>>;
 /// librxe posts receives without telling the kernel, and they have to be flushed.
 const FLUSH_INTERVAL_NS: u64 = 5_000_000;
 
+/// How often that time is doubled when nothing is found, up to 160 ms: a program may leave thousands of
+/// queue pairs in error.
+const FLUSH_DOUBLINGS: u32 = 5;
+
 /// What the lock of a queue pair guards.
 struct State {
     machine: Machine,
@@ -139,6 +143,8 @@ struct State {
     attr: QpAttr,
     /// When the timer is set to expire.
     alarm: Option<u64>,
+    /// How often in a row the timer found nothing to flush.
+    idle: u32,
 }
 
 /// A queue pair.
@@ -353,7 +359,10 @@ impl Qp {
             state.machine.state() == QpState::Err && self.space.is_none() && self.srq.is_none();
         let deadline = match state.machine.next_deadline() {
             Some(deadline) => deadline.nanos(),
-            None if flushing => rdma::time::now_ns().saturating_add(FLUSH_INTERVAL_NS),
+            None if flushing => {
+                let doublings = state.idle.min(FLUSH_DOUBLINGS);
+                rdma::time::now_ns().saturating_add(FLUSH_INTERVAL_NS.wrapping_shl(doublings))
+            }
             None => return,
         };
         // A timer that expires early finds nothing due and is set again: cheaper than moving it with
@@ -452,6 +461,12 @@ impl Expire for Qp {
             let mut guard = cx.lock(&this.state);
             let (state, cx) = guard.split();
             state.alarm = None;
+            let in_error = state.machine.state() == QpState::Err;
+            state.idle = if in_error && state.recvs.len() == 0 {
+                state.idle.saturating_add(1)
+            } else {
+                0
+            };
             let now = Instant::from_nanos(rdma::time::now_ns());
             state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
                 let lapse = machine.on_timeout(now, env);

@@ -15,6 +15,7 @@
 #define RECV 100
 #define RECV_BYTES 1024u
 #define RECVS 6
+#define CHAIN 100
 
 static struct device devices[2];
 static struct bench bench;
@@ -307,6 +308,59 @@ static void test_cq_overrun(const char *test)
 	expect_event(test, &devices[0], -1);
 }
 
+/* Each queue overruns because of the one before. */
+static void test_chain(const char *test)
+{
+	static struct ibv_cq *cqs[CHAIN + 1];
+	static struct end ends[CHAIN];
+	int lost = 0, fatal = 0;
+
+	for (int i = 0; i <= CHAIN; i++) {
+		cqs[i] = ibv_create_cq(devices[0].context, 1, NULL, NULL, 0);
+		check(cqs[i], "%s: create_cq: %m", test);
+	}
+	for (int i = 0; i < CHAIN; i++) {
+		int receives = cqs[i]->cqe + 1;
+		struct ibv_qp_init_attr init = {
+			.qp_type = IBV_QPT_RC,
+			.send_cq = cqs[i],
+			.recv_cq = cqs[i + 1],
+			.cap = { .max_send_wr = 1, .max_recv_wr = receives,
+				 .max_send_sge = 1, .max_recv_sge = 1 },
+		};
+		struct ibv_recv_wr wr = { .wr_id = RECV };
+
+		ends[i] = (struct end){ .device = &devices[0],
+					.type = IBV_QPT_RC };
+		ends[i].qp = ibv_create_qp(devices[0].pd, &init);
+		check(ends[i].qp, "%s: create_qp: %m", test);
+		end_to_init(&ends[i], &default_path);
+		for (int k = 0; k < receives; k++)
+			post_recv(&ends[i], &wr);
+	}
+	end_to(&ends[0], IBV_QPS_ERR);
+	while (lost < CHAIN || fatal < CHAIN - 1) {
+		struct pollfd fd = { .fd = devices[0].context->async_fd,
+				     .events = POLLIN };
+		struct ibv_async_event event;
+
+		check(poll(&fd, 1, DUE_MS) == 1, "%s: %d of %d queues overran",
+		      test, lost, CHAIN);
+		check(!ibv_get_async_event(devices[0].context, &event),
+		      "%s: get_async_event: %m", test);
+		ibv_ack_async_event(&event);
+		lost += event.event_type == IBV_EVENT_CQ_ERR;
+		fatal += event.event_type == IBV_EVENT_QP_FATAL;
+	}
+	check(lost == CHAIN && fatal == CHAIN - 1, "%s: %d and %d events",
+	      test, lost, fatal);
+	expect_event(test, &devices[0], -1);
+	for (int i = 0; i < CHAIN; i++)
+		check(!ibv_destroy_qp(ends[i].qp), "%s: destroy_qp: %m", test);
+	for (int i = 0; i <= CHAIN; i++)
+		check(!ibv_destroy_cq(cqs[i]), "%s: destroy_cq: %m", test);
+}
+
 static void set_limit(struct ibv_srq *srq, uint32_t limit)
 {
 	struct ibv_srq_attr attr = { .srq_limit = limit };
@@ -399,6 +453,7 @@ static const struct {
 	{ "last receive reached", test_last_wqe },
 	{ "wrong requests", test_request_errors },
 	{ "completion queue overrun", test_cq_overrun },
+	{ "chain of overruns", test_chain },
 	{ "limit of a shared receive queue", test_srq_limit },
 	{ "error of a shared receive queue", test_srq_error },
 };

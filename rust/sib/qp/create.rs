@@ -151,6 +151,7 @@ pub(crate) fn create(
             ..QpAttr::default()
         },
         alarm: None,
+        idle: 0,
     };
     let special = matches!(init.ty, QpType::Smi | QpType::Gsi);
     let port = if special { init.port } else { 0 };
@@ -318,5 +319,6 @@ impl State {
         self.sends.clear();
         self.recvs.clear();
         self.withheld.clear();
+        self.idle = 0;
     }
 }
