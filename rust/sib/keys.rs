@@ -143,9 +143,11 @@ pub(crate) enum Refusal {
     Busy,
 }
 
-/// What peers may be allowed to do through a window.
+/// What a window may be bound with. The right to write locally has no meaning for a window, and programs give
+/// it as they do to regions.
 const WINDOW_ACCESS: AccessFlags = AccessFlags::from_bits(
-    AccessFlags::REMOTE_WRITE.bits()
+    AccessFlags::LOCAL_WRITE.bits()
+        | AccessFlags::REMOTE_WRITE.bits()
         | AccessFlags::REMOTE_READ.bits()
         | AccessFlags::REMOTE_ATOMIC.bits()
         | AccessFlags::ZERO_BASED.bits(),

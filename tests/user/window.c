@@ -452,7 +452,6 @@ static void bad_binds(enum ibv_mw_type type)
 		BEYOND,
 		BEFORE,
 		AROUND,
-		LOCAL_RIGHT,
 		/* Of one type alone. */
 		SPECIAL,
 		COUNT,
@@ -478,9 +477,6 @@ static void bad_binds(enum ibv_mw_type type)
 			break;
 		case AROUND:
 			bind.length = UINT64_MAX;
-			break;
-		case LOCAL_RIGHT:
-			bind.access |= IBV_ACCESS_LOCAL_WRITE;
 			break;
 		case SPECIAL:
 			if (type == IBV_MW_TYPE_2)
