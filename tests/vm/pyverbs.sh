@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- sib
+# vm-long: --kernel stock --timeout 600 -- sib udp
+# vm-long: --kernel debug --timeout 1500 -- sib
 #
 # The tests of pyverbs, which Debian's python3-pyverbs ships: every module that is
 # not for one vendor's hardware, with addresses by LID and with GRHs. What became
