@@ -5,11 +5,13 @@
 //!
 //! - [`transport`]: queue pairs, from work requests to packets and back.
 //! - [`fabric`]: the switch and the management agents of switches and channel adapters.
+//! - [`capture`]: captured packets, on their way to a reader.
 //! - [`fault`]: what a port does to packets on purpose.
 
 #![cfg_attr(not(CONFIG_RUST), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod fabric;
 pub mod fault;
 pub mod time;

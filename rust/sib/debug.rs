@@ -1,32 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an HCA has in debugfs: `/sys/kernel/debug/sib/DEVICE/PORT/faults`.
+//! What an HCA has in debugfs: `/sys/kernel/debug/sib/DEVICE/PORT` with `faults`, `capture` and `packets`.
 
-use crate::fabric::Rules;
+use crate::fabric::{
+    CaptureSwitch,
+    Packets,
+    Rules, //
+};
 use crate::hca::Hca;
 use crate::registry;
 use kernel::prelude::*;
 use kernel::str::CString;
-use rdma::debugfs::ControlFile;
+use rdma::debugfs::{
+    ControlFile,
+    StreamFile, //
+};
 use rdma::sync::Held;
 use wire::PortNum;
 
+/// The files of a port.
+struct PortFiles {
+    _rules: ControlFile<Rules>,
+    _capture: ControlFile<CaptureSwitch>,
+    _packets: StreamFile<Packets>,
+}
+
 /// The files of an HCA. They refer to it, so they have to go before it does.
 pub(crate) struct Files {
-    _rules: KVec<ControlFile<Rules>>,
+    _ports: KVec<PortFiles>,
 }
 
 impl Files {
     /// Makes the files of `hca`, which is called `name`. May sleep.
     pub(crate) fn new(hca: &Held<Hca>, name: &CStr) -> Result<Self> {
         let dir = registry::debug_dir().subdir(name);
-        let mut rules = KVec::new();
-        for port in 1..=hca.ports() {
-            let dir = dir.subdir(&CString::try_from_fmt(fmt!("{port}"))?);
-            let hca = hca.try_clone().ok_or(ENODEV)?;
-            let control = Rules::new(hca, PortNum::new(port));
-            rules.push(ControlFile::new(&dir, c"faults", control)?, GFP_KERNEL)?;
+        let mut ports = KVec::new();
+        for number in 1..=hca.ports() {
+            let dir = dir.subdir(&CString::try_from_fmt(fmt!("{number}"))?);
+            let port = PortNum::new(number);
+            let held = || hca.try_clone().ok_or(ENODEV);
+            let files = PortFiles {
+                _rules: ControlFile::new(&dir, c"faults", Rules::new(held()?, port))?,
+                _capture: ControlFile::new(&dir, c"capture", CaptureSwitch::new(held()?, port))?,
+                _packets: StreamFile::new(&dir, c"packets", Packets::new(held()?, port))?,
+            };
+            ports.push(files, GFP_KERNEL)?;
         }
-        Ok(Self { _rules: rules })
+        Ok(Self { _ports: ports })
     }
 }

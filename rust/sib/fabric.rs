@@ -10,6 +10,7 @@
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`cable`] and [`mod@line`]: cables to other switches.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
+//! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port.
 //! - [`storage`]: the memory of the switch.
@@ -21,6 +22,7 @@
 
 mod batch;
 mod cable;
+mod capture;
 mod fault;
 mod lane;
 mod line;
@@ -30,6 +32,11 @@ mod storage;
 mod traffic;
 mod udp;
 
+pub(crate) use capture::{
+    Captures,
+    Packets,
+    Switch as CaptureSwitch, //
+};
 pub(crate) use fault::{
     Faults,
     Rules, //

@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::debug;
 use crate::fabric::{
     Berth,
+    Captures,
     Fabric,
     Faults,
     Traffic, //
@@ -100,6 +101,9 @@ pub(crate) struct Hca {
     /// What is done to packets on purpose.
     #[pin]
     pub(crate) faults: LevelLock<Faults, DevLock>,
+    /// Packets that are kept for a reader.
+    #[pin]
+    pub(crate) captures: LevelLock<Captures, DevLock>,
     /// Expires when a packet that was held is due.
     #[pin]
     pub(crate) fault_clock: Timer<Hca, 1>,
@@ -134,6 +138,7 @@ impl Hca {
         }
         let queue = Queue::new(c"sib", sleepable)?;
         let faults = Faults::new(berth.ports())?;
+        let captures = Captures::new(berth.ports())?;
         let state = HcaState {
             sma: Sma::new(identity, ports),
             qps: Table::new(),
@@ -152,6 +157,7 @@ impl Hca {
             state <- LevelLock::new(state),
             clock <- Timer::new(),
             faults <- LevelLock::new(faults),
+            captures <- LevelLock::new(captures),
             fault_clock <- Timer::new(),
             debug <- new_mutex!(None, "Hca::debug"),
         }? Error))
@@ -202,21 +208,26 @@ impl Hca {
             .is_some_and(|view| view.taps.load(Relaxed) & tap as u32 != 0)
     }
 
-    /// Puts `tap` on `port`, or takes it off. To be called under the lock of what the tap leads to.
-    pub(crate) fn set_tap(&self, port: PortNum, tap: Tap, on: bool) {
-        if let Some(view) = self.view_of(port) {
-            let taps = view.taps.load(Relaxed);
-            let bit = tap as u32;
-            view.taps
-                .store(if on { taps | bit } else { taps & !bit }, Relaxed);
-            self.fabric.new_generation();
-        }
-    }
-
-    /// Whether there is any tap on `port`, so that its packets must not pass it unseen.
-    pub(crate) fn has_taps(&self, port: PortNum) -> bool {
+    /// Whether anything looks at the packets of `port`, which then have to pass it one by one.
+    pub(crate) fn is_watched(&self, port: PortNum) -> bool {
         self.view_of(port)
             .is_some_and(|view| view.taps.load(Relaxed) != 0)
+    }
+
+    /// Puts `tap` on `port`, or takes it off.
+    pub(crate) fn set_tap(&self, port: PortNum, tap: Tap, on: bool) {
+        if let Some(view) = self.view_of(port) {
+            let bit = tap as u32;
+            let mut old = view.taps.load(Relaxed);
+            loop {
+                let new = if on { old | bit } else { old & !bit };
+                match view.taps.cmpxchg(old, new, Relaxed) {
+                    Ok(_) => break,
+                    Err(present) => old = present,
+                }
+            }
+            self.fabric.new_generation();
+        }
     }
 
     fn view_of(&self, port: PortNum) -> Option<&PortView> {
@@ -259,6 +270,8 @@ pub(crate) enum Tap {
     FaultsOut = 1,
     /// Rules for packets that arrive.
     FaultsIn = 2,
+    /// Packets are kept for a reader.
+    Capture = 4,
 }
 
 /// What is known of a port without a lock.

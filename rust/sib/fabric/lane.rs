@@ -128,7 +128,11 @@ impl Hca {
         let view = self.view(address.port);
         let whole = self.takes_segments(cx, address.port, address.dlid);
         let handed_over = self.is_handed_over(cx, address.port, address.dlid);
-        let straight = if whole && handed_over && view.state == LinkState::Active && !self.has_taps(address.port) {
+        let straight = if whole
+            && handed_over
+            && view.state == LinkState::Active
+            && !self.is_watched(address.port)
+        {
             self.straight(cx, &address)
         } else {
             None
@@ -173,7 +177,7 @@ impl Hca {
         let End::Hca(hca, port) = state.ends.get(usize::from(out.get()))? else {
             return None;
         };
-        if hca.view(*port).state != LinkState::Active || hca.has_taps(*port) {
+        if hca.view(*port).state != LinkState::Active || hca.is_watched(*port) {
             return None;
         }
         let to = cx.lock(&hca.state).qps.get(address.qpn.get())?.watcher();

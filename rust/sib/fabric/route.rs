@@ -139,6 +139,9 @@ impl Hca {
         let Some(cable) = self.berth.cable(port) else {
             return;
         };
+        if self.is_tapped(port, Tap::Capture) {
+            self.capture(cx, port, Direction::Out, &segment);
+        }
         let own = self.view(port).owns(dlid);
         if own || segment.is_multicast() {
             self.fabric.turn_back(cx, irqs, run, cable, segment);
@@ -168,14 +171,9 @@ impl Hca {
         dlid: Lid,
     ) -> bool {
         match self.berth.cable(port) {
-            Some(cable) if !self.has_faults(port) => self.fabric.takes_segments(cx, cable, dlid),
+            Some(cable) if !self.is_watched(port) => self.fabric.takes_segments(cx, cable, dlid),
             _ => false,
         }
-    }
-
-    /// Whether packets of `port` may suffer, and have to pass it one by one.
-    pub(super) fn has_faults(&self, port: PortNum) -> bool {
-        self.is_tapped(port, Tap::FaultsOut) || self.is_tapped(port, Tap::FaultsIn)
     }
 
     /// Takes a segment that came over the cable of `port`.
@@ -215,6 +213,9 @@ impl Hca {
         port: PortNum,
         segment: Segment<'_>,
     ) {
+        if self.is_tapped(port, Tap::Capture) {
+            self.capture(cx, port, Direction::In, &segment);
+        }
         if let Some(traffic) = self.traffic(port) {
             traffic.count_received(&segment, segment.octets());
         }
@@ -308,7 +309,7 @@ impl Fabric {
     fn takes_segments(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> bool {
         let guard = cx.lock(&self.state);
         match guard.way_out(port, dlid) {
-            Some(End::Hca(hca, port)) => guard.own.is_some() || !hca.has_faults(*port),
+            Some(End::Hca(hca, port)) => guard.own.is_some() || !hca.is_watched(*port),
             _ => true,
         }
     }

@@ -349,9 +349,9 @@ impl<'a> Arrival<'a> {
 
 impl State {
     /// Whether an HCA at this switch has a port where packets may suffer, one by one.
-    fn has_faults(&self) -> bool {
+    fn is_watched(&self) -> bool {
         let mut ends = self.ends.iter();
-        ends.any(|end| matches!(end, End::Hca(hca, port) if hca.has_faults(*port)))
+        ends.any(|end| matches!(end, End::Hca(hca, port) if hca.is_watched(*port)))
     }
 
     /// Who has the cookie, if it came from where it should.
@@ -365,7 +365,7 @@ impl State {
                 }
                 let hca = hca.try_clone().ok_or(Dropped::NoLink)?;
                 Ok(Dest {
-                    whole: !hca.has_faults(*hca_port),
+                    whole: !hca.is_watched(*hca_port),
                     place: Place::Hca(hca, *hca_port),
                 })
             }
@@ -377,7 +377,7 @@ impl State {
                     return Err(Dropped::NoLink);
                 }
                 Ok(Dest {
-                    whole: !self.has_faults(),
+                    whole: !self.is_watched(),
                     place: Place::Switch(port),
                 })
             }
