@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 120
+# vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 240
 #
 # Wrong arguments of verbs: each is refused with the errno that other drivers

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300
+# vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 1200
 #
 # Two network devices are two switches. A configured cable ties them together:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300 --package tshark
+# vm: --kernel stock --timeout 600 --package tshark
 # vm-long: --kernel debug --timeout 1200 --package tshark
 #
 # What tools/capture writes is InfiniBand to Wireshark: opcodes, LIDs, queue pairs;

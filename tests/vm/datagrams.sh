@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 200
+# vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 900
 #
 # All packets of a host forced onto UDP; and datagrams of any bytes, from

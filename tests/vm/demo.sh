@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300
+# vm: --kernel stock --timeout 600
 #
 # The demonstration of `make run`: two HCAs on one dummy network device, a stock
 # OpenSM, and unmodified programs between them.

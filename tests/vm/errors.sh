@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 400 -- handoff
+# vm: --kernel stock --timeout 600 -- handoff
 # vm-long: --kernel debug --timeout 600 -- udp
 # vm-long: --kernel debug --timeout 3000 -- handoff 3000
 # vm-long: --kernel debug --timeout 3000 -- udp 3000

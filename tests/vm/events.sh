@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 200 -- handoff
-# vm: --kernel debug --timeout 300 -- handoff
+# vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel debug --timeout 900 -- handoff
 # vm-long: --kernel debug --timeout 300 -- udp
 #
 # Asynchronous events, of queue pairs, queues, ports and devices; queues that change

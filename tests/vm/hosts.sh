@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --nodes 2 --timeout 300
+# vm: --kernel stock --nodes 2 --timeout 600
 # vm-long: --kernel debug --nodes 2 --timeout 1200
 #
 # Two hosts with an HCA each, their switches joined by a cable over the network

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel debug --timeout 600 -- 10 handoff
+# vm-long: --kernel debug --timeout 900 -- 10 handoff
 # vm: --kernel stock --timeout 600 -- 10 udp
 # vm-long: --kernel debug --timeout 1800 -- 100 handoff
 # vm-long: --kernel debug --timeout 1800 -- 100 udp

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 200
+# vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 900
 #
 # rdma link add and del: on any network device, several on one, names and

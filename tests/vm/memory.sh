@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300 -- handoff
-# vm: --kernel stock --timeout 300 -- udp
+# vm: --kernel stock --timeout 600 -- handoff
+# vm: --kernel stock --timeout 600 -- udp
 # vm-long: --kernel debug --timeout 900 -- handoff
 # vm-long: --kernel debug --timeout 900 -- udp
 #

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 900 -- handoff
+# vm-long: --kernel stock --timeout 900 -- handoff
 # vm-long: --kernel stock --timeout 900 -- udp
 # vm-long: --kernel stock --timeout 900 -- handoff matrix
 # vm-long: --kernel stock --timeout 900 -- udp matrix

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300 -- sib
+# vm: --kernel stock --timeout 600 -- sib
 # vm-long: --kernel stock --timeout 600 -- sib udp
 # vm-long: --kernel debug --timeout 1500 -- sib
 #
