@@ -28,7 +28,7 @@ install: ## install the modules on this Debian machine
 run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
 	@tools/vm --timeout 300 tests/vm/demo.sh
 
-test: ## every test
+test: ## the tests, but for those that take long
 	@tests/run
 
 test-long: ## every test, the long ones, and the next kernel series
