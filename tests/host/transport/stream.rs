@@ -409,3 +409,32 @@ fn reordering_does_not_choke_the_link() {
         );
     }
 }
+
+/// A network that becomes slower, but loses nothing, is seldom asked for what is on its way.
+#[test]
+fn patience_grows_with_the_delay() {
+    const MESSAGES: u64 = 100;
+    let len = 1024;
+    let faults = Faults {
+        longest_span: 1,
+        ..Faults::default()
+    };
+    let mut world = World::new(QpType::Rc, len, faults, 5);
+    for node in &mut world.nodes {
+        let config = node.qp.config_mut();
+        config.timeout = 14;
+        config.retry_cnt = 7;
+        config.reminder_floor = Duration::from_millis(2);
+    }
+    for wr_id in 0..2 * MESSAGES {
+        world.faults.pace_nanos = if wr_id < MESSAGES { 1_000 } else { 3_000_000 };
+        world.nodes[0].post(wqe(wr_id, SendOp::Write, len, 0), vec![0; len]);
+        world.run();
+    }
+    let least = MESSAGES as usize * 2 * (len / 256 + 1);
+    assert!(
+        world.trace.len() < least * 5 / 4,
+        "{} {least}",
+        world.trace.len()
+    );
+}

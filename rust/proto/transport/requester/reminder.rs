@@ -5,8 +5,9 @@
 //! A responder reports a gap once, and a gap at the end of what was sent not at all. The ACK timeout repairs
 //! that, but consumers choose it for a fabric that hardly ever loses a packet: some 10 ms to seconds. A reminder
 //! sends what is not acknowledged again as soon as an answer takes much longer than usual. For the peer it is
-//! the same as after a timeout. Each reminder without an effect doubles the time to the next; the ACK timeout,
-//! which alone is charged to the retry counter, runs on.
+//! the same as after a timeout. Each reminder doubles the time to the next, until an answer was measured: if it
+//! was not a loss but the network that has become slower, progress alone would not tell. The ACK timeout, which
+//! alone is charged to the retry counter, runs on.
 
 use crate::time::{
     Duration,
@@ -36,7 +37,7 @@ const MAX_DOUBLINGS: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reminder {
     due: Option<Instant>,
-    /// Reminders since there was progress.
+    /// Reminders since an answer was measured.
     count: u32,
     /// How long an answer takes, in nanoseconds, and by how much that varies; `None` before the first one.
     usual: Option<(u64, u64)>,
@@ -96,7 +97,6 @@ impl Reminder {
 
     /// All before `acked` is acknowledged.
     pub(super) fn on_progress(&mut self, now: Instant, acked: Psn) {
-        self.count = 0;
         let Some((end, at)) = self.sample else {
             return;
         };
@@ -104,6 +104,7 @@ impl Reminder {
             return;
         }
         self.sample = None;
+        self.count = 0;
         let took = now.nanos().saturating_sub(at.nanos());
         self.usual = Some(match self.usual {
             None => (took, took >> 1),
@@ -151,16 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn waits_longer_each_time_until_there_is_progress() {
+    fn waits_longer_each_time_until_an_answer_was_measured() {
         let mut reminder = Reminder::default();
         for delay in [4_000, 8_000, 16_000, 32_000] {
             reminder.arm(at(0), None, FLOOR);
             assert_eq!(reminder.due(), Some(at(delay)));
+            reminder.on_go_back();
             reminder.on_reminded();
+            reminder.on_progress(at(0), Psn::new(0));
         }
-        reminder.on_progress(at(0), Psn::new(0));
+        reminder.on_sent(at(0), Psn::new(5));
+        reminder.on_progress(at(10_000), Psn::new(5));
         reminder.arm(at(0), None, FLOOR);
-        assert_eq!(reminder.due(), Some(at(4_000)));
+        assert_eq!(reminder.due(), Some(at(30_000)));
     }
 
     #[test]

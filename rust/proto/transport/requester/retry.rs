@@ -163,7 +163,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let timer = self.timer;
         self.reminder.on_reminded();
         self.throttle(1);
-        self.window.on_loss(config);
+        self.window.on_silence(config);
         self.go_back(now, config);
         self.timer = timer;
     }

@@ -51,10 +51,11 @@ impl Window {
         self.credit = 0;
     }
 
-    /// The peer has not been heard for a whole ACK timeout.
+    /// An answer is overdue. One packet is enough to ask for it, and the answer tells what is missing: if the
+    /// queues were full, and nothing was lost, sending more would have filled them further.
     pub(super) fn on_silence(&mut self, config: &QpConfig) {
         self.on_loss(config);
-        self.packets = LEAST;
+        self.packets = 1;
     }
 
     /// `count` packets were acknowledged.
@@ -109,7 +110,7 @@ mod tests {
     fn it_grows_quickly_then_slowly_until_it_is_whole() {
         let mut window = Window::default();
         window.on_silence(&config());
-        assert_eq!(window.packets(&config()), LEAST);
+        assert_eq!(window.packets(&config()), 1);
         for _ in 0..15 {
             let packets = window.packets(&config());
             window.on_progress(packets, &config());
@@ -129,7 +130,7 @@ mod tests {
             ..QpConfig::default()
         };
         let mut window = Window::default();
-        window.on_silence(&config);
+        window.on_loss(&config);
         assert_eq!(window.packets(&config), 2);
         assert!(!window.is_reduced(&config));
     }
