@@ -391,15 +391,25 @@ impl State {
 
     /// The link of `port` follows its cable.
     fn follow(&mut self, port: PortNum, change: Change) {
-        match change {
-            Change::None => {}
+        let words = match change {
+            Change::None => return,
             Change::Up(mtu) => {
                 self.switch.set_mtu_cap(port, mtu);
                 self.switch.link_up(port, Phy::SUPPORTED, now());
+                "up"
             }
             Change::Down => {
                 self.switch.link_down(port, now());
+                "down"
             }
+        };
+        let switch = self.switch.identity().node.get();
+        if let Some(cable) = self.cable(port) {
+            let (port, remote) = (port.get(), cable.way.path.remote());
+            pr_info!(
+                "switch {switch:#018x}: {}\n",
+                core::format_args!("the cable of port {port} to {remote} is {words}")
+            );
         }
     }
 
