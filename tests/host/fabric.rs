@@ -191,6 +191,24 @@ fn a_dead_cable_makes_a_trap() {
     all_reach_all(&mut world, &manager, 2);
 }
 
+/// A manager that has just seen a port without a cable, and does not see it a second time, hears of the cable as
+/// soon as it has said who it is.
+#[test]
+fn a_cable_that_comes_amid_a_sweep_makes_a_trap() {
+    let (mut world, mut manager) = fabric(2, &[], &[0, 1]);
+    manager.discover(&mut world);
+    world.plug((0, 10), (1, 10));
+    manager.assign(&mut world);
+    // The first trap finds no way to the manager.
+    manager.route(&mut world);
+    world.pass(Duration::from_millis(2000));
+    seen(&mut world, &mut manager, 1);
+    manager.sweep(&mut world);
+    all_reach_all(&mut world, &manager, 2);
+    world.pass(Duration::from_millis(60_000));
+    assert!(world.inbox.is_empty());
+}
+
 /// Checks that `count` traps 128 have arrived, and represses them.
 fn seen(world: &mut World, manager: &mut Manager, count: usize) {
     let traps: Vec<_> = world.inbox.drain(..).collect();

@@ -314,7 +314,8 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
 
     /// When [`Self::poll_trap`] will next have something for `port`.
     pub fn next_trap(&self, port: PortNum) -> Option<Instant> {
-        self.port(port)?.traps.next()
+        let port = self.port(port)?;
+        port.traps.next(&Sender::new(&port.attrs))
     }
 
     /// The subnet management agent. What is meant for a subnet manager passes: everything but requests for

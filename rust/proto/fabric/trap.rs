@@ -113,6 +113,8 @@ pub(super) struct Traps {
     /// Upper half of the transaction identifiers, so that two senders do not meet in a trace.
     tid_high: u32,
     tid_low: u32,
+    /// Somebody has asked the agent something.
+    asked: bool,
 }
 
 impl Traps {
@@ -122,12 +124,20 @@ impl Traps {
             slots: [Slot::EMPTY; KINDS],
             tid_high: guid.get() as u32,
             tid_low: 0,
+            asked: false,
         }
     }
 
-    /// Something happened. It is forgotten if there is no subnet manager to tell it to.
+    /// Somebody asks the agent something: a subnet manager, perhaps, that does not tell who it is before it has
+    /// seen all.
+    pub(super) fn on_request(&mut self) {
+        self.asked = true;
+    }
+
+    /// Something happened. It is forgotten if there is no subnet manager that could have seen how it was before;
+    /// if there may be one, it waits until that makes itself known.
     pub(super) fn raise(&mut self, sender: &Sender, event: Event, now: Instant) {
-        if !sender.has_manager() {
+        if !sender.has_manager() && !self.asked {
             return;
         }
         let tid = self.next_tid();
@@ -175,7 +185,10 @@ impl Traps {
     }
 
     /// When [`Self::poll`] will next have something.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self, sender: &Sender) -> Option<Instant> {
+        if !sender.has_manager() {
+            return None;
+        }
         self.slots
             .iter()
             .filter(|slot| slot.left != 0)
@@ -235,10 +248,10 @@ mod tests {
             .poll(&SENDER, at(0))
             .map(|sent| Smp::from_bytes(&sent.mad).header().tid);
         assert!(traps.poll(&SENDER, at(0)).is_none());
-        assert_eq!(traps.next(), Some(at(2000)));
+        assert_eq!(traps.next(&SENDER), Some(at(2000)));
         assert!(traps.poll(&SENDER, at(2000)).is_some());
         traps.repress(tid.unwrap_or_default() & 0xffff_ffff);
-        assert_eq!(traps.next(), None);
+        assert_eq!(traps.next(&SENDER), None);
         assert!(traps.poll(&SENDER, at(60_000)).is_none());
     }
 
@@ -277,6 +290,21 @@ mod tests {
         };
         traps.raise(&alone, Event::LinkStateChange, at(0));
         assert!(traps.poll(&SENDER, at(0)).is_none());
+    }
+
+    #[test]
+    fn waits_for_a_manager_that_looks_around() {
+        let mut traps = Traps::new(Guid::new(1));
+        let alone = Sender {
+            sm_lid: Lid::NONE,
+            ..SENDER
+        };
+        traps.on_request();
+        traps.raise(&alone, Event::LinkStateChange, at(0));
+        assert_eq!(traps.next(&alone), None);
+        assert!(traps.poll(&alone, at(0)).is_none());
+        assert_eq!(traps.next(&SENDER), Some(at(0)));
+        assert!(traps.poll(&SENDER, at(100)).is_some());
     }
 
     #[test]

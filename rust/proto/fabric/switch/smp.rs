@@ -150,7 +150,7 @@ impl<S: Storage> Switch<S> {
 
     /// When [`Self::poll_trap`] will next have something.
     pub fn next_trap(&self) -> Option<Instant> {
-        self.traps.next()
+        self.traps.next(&self.sender()?)
     }
 
     /// Lets the subnet manager know of `event`.
@@ -265,6 +265,7 @@ impl<S: Storage> Switch<S> {
             self.traps.repress(header.tid);
             return Some(SmpVerdict::Drop);
         }
+        self.traps.on_request();
         let result = self.attribute(in_port, smp, access, settle);
         answer(smp, result);
         None
