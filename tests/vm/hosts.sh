@@ -39,6 +39,11 @@ across() {
 	barrier "done.$PORT"
 }
 
+# Each of two switches sees the other one.
+switches() {
+	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = 2 ]
+}
+
 run modprobe sib
 mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
 hca_up sib0 eth0
@@ -46,11 +51,13 @@ mkdir $CONFIG/peer || fail "mkdir"
 echo eth0 >$CONFIG/peer/netdev || fail "netdev"
 echo "10.77.0.$((3 - NODE))" >$CONFIG/peer/remote || fail "remote"
 echo 1 >$CONFIG/peer/enable || fail "enable"
+within 60 switches || fail "the cable does not come up"
+barrier cabled
 [ "$NODE" != 1 ] || opensm_up sib0
 wait_active 60 sib0
 barrier active
 if [ "$NODE" = 1 ]; then
-	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = 2 ] || fail "not two switches"
+	switches || fail "not two switches"
 	[ "$(timeout 30 ibhosts -C sib0 | grep -c '^Ca')" = 2 ] || fail "not two HCAs"
 	run timeout 60 iblinkinfo -C sib0
 fi
