@@ -2,6 +2,7 @@
 /*
  * What comes of each fault of a reliable connection: the status at both sides,
  * the event, and that all other work requests are flushed once, in order.
+ * Documentation/errors.rst has the same table.
  *
  * The requester posts, in one go: a SEND and an RDMA WRITE that are right, the
  * faulty one, and some more, of which every second asks for no completion. A
@@ -53,6 +54,17 @@ struct fault {
 	void (*peer)(struct bench *bench);
 	int recvs;
 };
+
+/* Memory and keys that are none for the queue pairs of the test. */
+static struct {
+	uint8_t bytes[BENCH_BYTES];
+	struct ibv_pd *pds[2];
+	struct ibv_mr *mrs[2];
+	/* Of the responder's protection domain, and deregistered. */
+	uint32_t dead_rkey;
+	/* Of the responder's protection domain, and not bound. */
+	struct ibv_mw *mw;
+} strange;
 
 static void wrong_rkey(struct bench *bench, struct ibv_send_wr *wr,
 		       struct ibv_sge *sge)
@@ -199,10 +211,57 @@ static void send_far_too_long(struct bench *bench, struct ibv_send_wr *wr,
 	sge->length = BENCH_BYTES;
 }
 
+static void write_to_foreign_pd(struct bench *bench, struct ibv_send_wr *wr,
+				struct ibv_sge *sge)
+{
+	(void)bench, (void)sge;
+	wr->wr.rdma.remote_addr = (uintptr_t)strange.bytes;
+	wr->wr.rdma.rkey = strange.mrs[1]->rkey;
+}
+
+static void write_with_dead_rkey(struct bench *bench, struct ibv_send_wr *wr,
+				 struct ibv_sge *sge)
+{
+	(void)bench, (void)sge;
+	wr->wr.rdma.remote_addr = (uintptr_t)strange.bytes;
+	wr->wr.rdma.rkey = strange.dead_rkey;
+}
+
+static void write_through_unbound_window(struct bench *bench,
+					 struct ibv_send_wr *wr,
+					 struct ibv_sge *sge)
+{
+	(void)bench, (void)sge;
+	wr->wr.rdma.rkey = strange.mw->rkey;
+}
+
+static void write_from_foreign_pd(struct bench *bench, struct ibv_send_wr *wr,
+				  struct ibv_sge *sge)
+{
+	(void)bench, (void)wr;
+	sge->addr = (uintptr_t)strange.bytes;
+	sge->lkey = strange.mrs[0]->lkey;
+}
+
+static void invalidate_region(struct bench *bench, struct ibv_send_wr *wr,
+			      struct ibv_sge *sge)
+{
+	(void)sge;
+	wr->opcode = IBV_WR_SEND_WITH_INV;
+	wr->invalidate_rkey = bench->remote_mr->rkey;
+}
+
 static void peer_may_only_read(struct path_options *a, struct path_options *b)
 {
 	(void)a;
 	b->access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+}
+
+static void peer_answers_no_reads(struct path_options *a,
+				  struct path_options *b)
+{
+	(void)a;
+	b->rd_atomic = 0;
 }
 
 static void peer_serves_no_reads(struct path_options *a,
@@ -256,6 +315,7 @@ static void wrong_recv_lkey(struct bench *bench)
 }
 
 #define ACCESS IBV_WC_REM_ACCESS_ERR, FATAL, IBV_WC_WR_FLUSH_ERR, IBV_EVENT_QP_ACCESS_ERR
+#define INVALID IBV_WC_REM_INV_REQ_ERR, FATAL, IBV_WC_WR_FLUSH_ERR, IBV_EVENT_QP_REQ_ERR
 #define LOCAL IBV_WC_LOC_PROT_ERR, UNHARMED, 0, 0
 #define GONE IBV_WC_RETRY_EXC_ERR, DOWN, 0, 0
 
@@ -270,13 +330,21 @@ static const struct fault faults[] = {
 	{ "WRITE to memory that may only be read", into_readable, ACCESS, .recvs = RECVS },
 	{ "READ of memory that may only be written", from_writable, ACCESS, .recvs = RECVS },
 	{ "atomic on memory without that right", atomic_on_writable, ACCESS, .recvs = RECVS },
-	{ "atomic to a QP that has no atomics", atomic, ACCESS,
+	{ "WRITE to memory of another PD", write_to_foreign_pd, ACCESS, .recvs = RECVS },
+	{ "WRITE with the key of a region that is gone", write_with_dead_rkey, ACCESS, .recvs = RECVS },
+	{ "WRITE through a window that is not bound", write_through_unbound_window, ACCESS,
+	  .recvs = RECVS },
+	{ "SEND that invalidates a region of no window", invalidate_region, ACCESS, .recvs = RECVS },
+	{ "atomic to a QP that has no atomics", atomic, INVALID,
 	  .path = peer_may_only_read, .recvs = RECVS },
-	{ "READ of a QP that has no READs", read_right, ACCESS,
+	{ "READ of a QP that has no READs", read_right, INVALID,
 	  .path = peer_serves_no_reads, .recvs = RECVS },
+	{ "READ of a QP that answers none", read_right, INVALID,
+	  .path = peer_answers_no_reads, .recvs = RECVS },
 	{ "WRITE with a wrong L_Key", wrong_lkey, LOCAL, .recvs = RECVS },
 	{ "SEND with a wrong L_Key", send_wrong_lkey, LOCAL, .recvs = RECVS },
 	{ "WRITE from beyond the local end", local_beyond, LOCAL, .recvs = RECVS },
+	{ "WRITE from memory of another PD", write_from_foreign_pd, LOCAL, .recvs = RECVS },
 	{ "READ to memory that may not be written", read_into_frozen, LOCAL, .recvs = RECVS },
 	{ "SEND too long for the receive", send_too_long, IBV_WC_REM_INV_REQ_ERR,
 	  FATAL, IBV_WC_LOC_LEN_ERR, 0, .recvs = RECVS },
@@ -387,6 +455,34 @@ static void run(const struct fault *fault, struct device *devices)
 	bench_destroy(&bench);
 }
 
+static void make_strange(struct device *devices)
+{
+	struct ibv_mr *mr = ibv_reg_mr(devices[1].pd, strange.bytes,
+				       BENCH_BYTES, ALL_ACCESS);
+
+	check(mr, "reg_mr: %m");
+	strange.dead_rkey = mr->rkey;
+	check(!ibv_dereg_mr(mr), "dereg_mr: %m");
+	strange.mw = ibv_alloc_mw(devices[1].pd, IBV_MW_TYPE_1);
+	check(strange.mw, "alloc_mw: %m");
+	for (int i = 0; i < 2; i++) {
+		strange.pds[i] = ibv_alloc_pd(devices[i].context);
+		check(strange.pds[i], "alloc_pd: %m");
+		strange.mrs[i] = ibv_reg_mr(strange.pds[i], strange.bytes,
+					    BENCH_BYTES, ALL_ACCESS);
+		check(strange.mrs[i], "reg_mr: %m");
+	}
+}
+
+static void end_strange(void)
+{
+	check(!ibv_dealloc_mw(strange.mw), "dealloc_mw: %m");
+	for (int i = 0; i < 2; i++) {
+		check(!ibv_dereg_mr(strange.mrs[i]), "dereg_mr: %m");
+		check(!ibv_dealloc_pd(strange.pds[i]), "dealloc_pd: %m");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct device devices[2];
@@ -394,11 +490,13 @@ int main(int argc, char **argv)
 	check(argc <= 3, "usage: errors [DEV[:PORT] [DEV[:PORT]]]");
 	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
 	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
+	make_strange(devices);
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
 		run(&faults[i], devices);
 		printf("errors: %s: right\n", faults[i].name);
 		fflush(stdout);
 	}
+	end_strange();
 	device_close(&devices[0]);
 	device_close(&devices[1]);
 	return 0;

@@ -46,9 +46,10 @@ pub(super) enum Fault {
     NotReady,
     /// The key that is to be invalidated is in use.
     Busy,
-    /// The request makes no sense here.
+    /// The request makes no sense here, or the queue pair does not allow its kind (IBA "Remote Invalid Request
+    /// Error").
     Invalid,
-    /// The peer has no right to what it names.
+    /// The key does not allow the peer what it asks for (IBA "Remote Access Error").
     Access,
     /// The receive work request fails with this status.
     Local(WcStatus),
@@ -199,7 +200,7 @@ impl Inbound {
                     return Err(Fault::Invalid);
                 }
                 if !config.access.remote_write {
-                    return Err(Fault::Access);
+                    return Err(Fault::Invalid);
                 }
                 if reth.dma_len != 0 {
                     env.check_remote(reth.rkey, reth.va, reth.dma_len, Access::Write)?;

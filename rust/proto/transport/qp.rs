@@ -385,7 +385,9 @@ where
                 }
             }
             Payload::Remote { .. } => {
-                self.responder.gather_failed(env);
+                if self.responder.gather_failed() && self.state != QpState::Err {
+                    env.event(QpEvent::AccessErr);
+                }
                 self.fail(env);
             }
         }

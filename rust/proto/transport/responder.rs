@@ -283,12 +283,13 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         Refusal::Fatal
     }
 
-    /// The memory that a polled answer was to come from is gone.
-    pub(super) fn gather_failed(&mut self, env: &mut impl Env) {
-        if let Some(psn) = self.fetches.revoke() {
-            env.event(QpEvent::AccessErr);
+    /// The memory that a polled answer was to come from is gone. Returns whether the peer will be told.
+    pub(super) fn gather_failed(&mut self) -> bool {
+        let psn = self.fetches.revoke();
+        if let Some(psn) = psn {
             self.reply = Reply::Refused(psn, NakCode::RemoteAccessError);
         }
+        psn.is_some()
     }
 
     /// Whether there may be a response to send.

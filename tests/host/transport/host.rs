@@ -60,6 +60,10 @@ pub(crate) struct Host {
     pub(crate) bad_buffers: bool,
     /// A send work request whose buffers alone do.
     pub(crate) bad_slot: Option<SendSlot>,
+    /// Whether local operations, and invalidations by the peer, fail.
+    pub(crate) bad_operations: bool,
+    /// Whether the memory goes once a peer has been allowed to reach it.
+    pub(crate) leaves: bool,
 }
 
 impl Host {
@@ -101,7 +105,7 @@ impl Host {
     pub(crate) fn execute(&mut self, slot: SendSlot) -> WcStatus {
         self.executed
             .push(self.send_buffers[slot.get() as usize].clone());
-        if self.bad_slot == Some(slot) {
+        if self.bad_slot == Some(slot) || self.bad_operations {
             WcStatus::MwBindErr
         } else {
             WcStatus::Success
@@ -151,7 +155,11 @@ impl Env for Host {
         _access: Access,
     ) -> Result<(), RemoteFault> {
         assert_ne!(len, 0);
-        self.remote(rkey, va, len).map(|_| ())
+        let checked = self.remote(rkey, va, len).map(|_| ());
+        if self.leaves {
+            self.memory.clear();
+        }
+        checked
     }
 
     fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
@@ -200,6 +208,9 @@ impl Env for Host {
             return Err(InvalidateError::Busy);
         }
         self.busy = self.busy_again;
+        if self.bad_operations {
+            return Err(InvalidateError::Fault);
+        }
         self.invalidated.push(rkey);
         Ok(())
     }

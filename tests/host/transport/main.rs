@@ -4,6 +4,7 @@
 
 mod datagram;
 mod ends;
+mod faults;
 mod host;
 mod hostile;
 mod rules;

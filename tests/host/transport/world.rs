@@ -33,6 +33,7 @@ use proto::transport::{
     WcStatus, //
 };
 use std::collections::BTreeMap;
+use wire::aeth::Syndrome;
 use wire::feth::{
     self,
     Feth,
@@ -117,6 +118,9 @@ struct Flight {
     payload: Vec<u8>,
 }
 
+/// Sees each segment that leaves a node, and may change it; it is lost if that returns false.
+pub(crate) type Spoil = Box<dyn FnMut(&mut Header, &mut Vec<u8>) -> bool>;
+
 pub(crate) struct World {
     pub(crate) nodes: [Node; 2],
     pub(crate) faults: Faults,
@@ -132,6 +136,10 @@ pub(crate) struct World {
     pub(crate) last_pkey: PKey,
     /// Everything that left a node, in order: who, opcode, PSN, span.
     pub(crate) trace: Vec<(usize, Operation, Psn, u32)>,
+    /// All NAKs and RNR NAKs that left a node, in order.
+    pub(crate) refusals: Vec<(usize, Syndrome)>,
+    /// What happens to segments beside `faults`.
+    pub(crate) spoil: Option<Spoil>,
 }
 
 /// Work requests that a send queue of the simulation holds.
@@ -350,6 +358,8 @@ impl World {
             drops: Vec::new(),
             last_pkey: PKey::INVALID,
             trace: Vec::new(),
+            refusals: Vec::new(),
+            spoil: None,
         }
     }
 
@@ -420,8 +430,8 @@ impl World {
         true
     }
 
-    fn launch(&mut self, from: usize, segment: TxSegment, payload: Vec<u8>) {
-        let header = segment.header;
+    fn launch(&mut self, from: usize, segment: TxSegment, mut payload: Vec<u8>) {
+        let mut header = segment.header;
         self.last_pkey = header.bth.pkey;
         self.trace.push((
             from,
@@ -432,6 +442,16 @@ impl World {
         let mtu = self.nodes[from].qp.config().mtu;
         if !header.bth.opcode.has_deth() {
             assert_eq!(segment.span, mtu.packets(payload.len() as u32));
+        }
+        if let Some(aeth) = header.aeth {
+            if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
+                self.refusals.push((from, aeth.syndrome));
+            }
+        }
+        if let Some(spoil) = &mut self.spoil {
+            if !spoil(&mut header, &mut payload) {
+                return;
+            }
         }
         if segment.span > 1 && self.dice.percent(self.faults.cut_percent) {
             for (header, payload) in cut(&header, segment.span, &payload, mtu.bytes()) {

@@ -338,7 +338,7 @@ fn read(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetch
         return Err(Fault::Invalid);
     }
     if !config.access.remote_read {
-        return Err(Fault::Access);
+        return Err(Fault::Invalid);
     }
     if len != 0 {
         env.check_remote(reth.rkey, reth.va, len, Access::Read)?;
@@ -365,7 +365,7 @@ fn atomic_write(
         return Err(Fault::Invalid);
     }
     if !config.access.remote_write {
-        return Err(Fault::Access);
+        return Err(Fault::Invalid);
     }
     env.atomic_write(reth.rkey, reth.va)?;
     Ok((Fetch::Placement(Operation::AtomicWrite), 1))
@@ -395,7 +395,7 @@ fn flush(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fetc
     if (placement.global && !config.access.flush_global)
         || (placement.persistent && !config.access.flush_persistent)
     {
-        return Err(Fault::Access);
+        return Err(Fault::Invalid);
     }
     // As with RDMA READ and WRITE, no bytes need no key.
     if range.is_none_or(|(_, len)| len != 0) {
@@ -411,7 +411,7 @@ fn atomic(header: &Header, config: &QpConfig, env: &mut impl Env) -> Result<(Fet
         return Err(Fault::Invalid);
     }
     if !config.access.remote_atomic {
-        return Err(Fault::Access);
+        return Err(Fault::Invalid);
     }
     let op = if header.bth.opcode.operation() == Operation::CompareSwap {
         AtomicOp::CompareSwap {
