@@ -25,13 +25,19 @@ run() {
 	"$@" || fail "status $? of: $*"
 }
 
+# pause SECONDS: sleeps without a process, which is what takes long under emulation.
+exec {PAUSE}<> <(:)
+pause() {
+	read -rt "$1" -u "$PAUSE" || :
+}
+
 # within SECONDS COMMAND...: repeats COMMAND quietly until it succeeds.
 within() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
-		sleep 0.1
+		pause 0.1
 	done
 }
 
@@ -93,9 +99,9 @@ opensm_clean() {
 }
 
 port_active() {
-	local state
-	for state in /sys/class/infiniband/"$1"/ports/*/state; do
-		grep -q ACTIVE "$state" || return 1
+	local file state
+	for file in /sys/class/infiniband/"$1"/ports/*/state; do
+		read -r state <"$file" && [[ $state == *ACTIVE ]] || return 1
 	done
 }
 

@@ -52,7 +52,8 @@ impl Window {
     }
 
     /// An answer is overdue. One packet is enough to ask for it, and the answer tells what is missing: if the
-    /// queues were full, and nothing was lost, sending more would have filled them further.
+    /// queues were full, and nothing was lost, sending more would have filled them further. With the answer the
+    /// window is what any loss leaves.
     pub(super) fn on_silence(&mut self, config: &QpConfig) {
         self.on_loss(config);
         self.packets = 1;
@@ -64,7 +65,7 @@ impl Window {
             return;
         }
         if self.packets < self.threshold {
-            self.packets = self.packets.saturating_add(count);
+            self.packets = self.packets.saturating_add(count).max(LEAST);
             return;
         }
         self.credit = self.credit.saturating_add(count);
