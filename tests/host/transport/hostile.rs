@@ -3,11 +3,11 @@
 //! Packets and work requests that nobody in his right mind would send, in every state: nothing panics, nothing
 //! leaves its buffer, and every work request still ends once and in order.
 
-use crate::ends::audit;
 use crate::host::{
     MEMORY_BASE,
     MEMORY_KEY, //
 };
+use crate::ledger::audit;
 use crate::world::{
     config,
     wqe,

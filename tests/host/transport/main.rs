@@ -7,6 +7,7 @@ mod ends;
 mod faults;
 mod host;
 mod hostile;
+mod ledger;
 mod rules;
 mod stream;
 mod unreliable;
