@@ -163,7 +163,11 @@ impl Account {
     fn post_some(&mut self, node: usize, with_recvs: bool) {
         if self.takes_work(node) && self.world.dice.percent(60) {
             let op = OPS[self.world.dice.below(OPS.len() as u64) as usize];
-            let most = if self.world.dice.percent(10) { ROOM } else { 300 };
+            let most = if self.world.dice.percent(10) {
+                ROOM
+            } else {
+                300
+            };
             let len = self.world.dice.below(most as u64) as usize;
             self.send(node, op, len, MEMORY_KEY);
         }
