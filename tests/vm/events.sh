@@ -46,11 +46,20 @@ handler_cpus() {
 	sed -n 's/.*\[0*\([0-9]\{1,3\}\)\].* comp_handler: .*/\1/p' $TRACING/trace
 }
 
+# The debug kernel takes ten times as long.
+case $(uname -r) in
+*debug*) messages=200 ;;
+*) messages=2000 ;;
+esac
+
 datapath "${1:-handoff}"
 fabric_up
 step "Queue pairs and queues"
 run user events sib0 sib1
 run user queues sib0 sib1
+
+step "Many queue pairs and threads"
+run user crowd sib0 sib1 "$messages"
 
 step "Completion vectors"
 mountpoint -q $TRACING || run mount -t tracefs nodev $TRACING
