@@ -22,21 +22,52 @@ barrier() {
 	vm-barrier "$1" || fail "the other host has not come to $1"
 }
 
-# across COMMAND [ARG]...: runs COMMAND as the server on the first host and as
-# the client on the second.
-across() {
+# attempt COMMAND [ARG]...: runs COMMAND as the server on the first host and as the
+# client on the second. Succeeds, at both, if both have.
+attempt() {
+	local status=0
 	PORT=$((PORT + 1))
 	printf '$ %s\n' "$*"
 	if [ "$NODE" = 1 ]; then
 		timeout -k 5 100 "$@" -d sib0 -i 1 -p $PORT >/tmp/server &
 		within 20 listening $PORT || fail "the server does not listen"
 		barrier "listening.$PORT"
-		wait $! || fail "status $? of the server of: $*"
+		wait $! || status=$?
 	else
 		barrier "listening.$PORT"
-		run timeout -k 5 100 "$@" -d sib0 -i 1 -p $PORT 10.77.0.1
+		timeout -k 5 100 "$@" -d sib0 -i 1 -p $PORT 10.77.0.1 || status=$?
 	fi
+	[ "$status" != 0 ] || : >"/share/done.$PORT.$NODE"
 	barrier "done.$PORT"
+	[ -e "/share/done.$PORT.1" ] && [ -e "/share/done.$PORT.2" ]
+}
+
+# How often the cable has gone down.
+breaks() {
+	dmesg | grep -c 'sib: .* the cable of .* is down'
+}
+
+# All links that there are: two of each HCA, and the cable.
+linked() {
+	[ "$(timeout 30 iblinkinfo -C sib0 -l | grep -c Active)" = 10 ]
+}
+
+# across COMMAND [ARG]...: must succeed at both hosts. To a host that gets no processor
+# for a second the cable is gone, and what is under way lost: that is a reason to
+# try again, and the only one.
+across() {
+	local before
+	for _ in 1 2 3; do
+		before=$(breaks)
+		! attempt "$@" || return 0
+		[ "$(breaks)" = "$before" ] || : >"/share/broken.$PORT"
+		barrier "judged.$PORT"
+		[ -e "/share/broken.$PORT" ] || break
+		step "The cable has been down meanwhile"
+		within 60 linked || fail "the cable has not come back"
+		barrier "linked.$PORT"
+	done
+	fail "$*"
 }
 
 # Each of two switches sees the other one.
@@ -59,16 +90,17 @@ barrier active
 if [ "$NODE" = 1 ]; then
 	switches || fail "not two switches"
 	[ "$(timeout 30 ibhosts -C sib0 | grep -c '^Ca')" = 2 ] || fail "not two HCAs"
-	run timeout 60 iblinkinfo -C sib0
+	run timeout 60 iblinkinfo -C sib0 -l
+	linked || fail "not all links are there"
+	opensm_clean
 fi
+barrier checked
 for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong; do
 	across $program -n $rounds
 done
 across ibv_rc_pingpong -s 1000000 -n $((rounds / 20))
-[ "$NODE" != 1 ] || {
-	opensm_clean
-	opensm_down
-}
+barrier ran
+[ "$NODE" != 1 ] || opensm_down
 barrier over
 run rmdir $CONFIG/peer
 run rdma link del sib0
