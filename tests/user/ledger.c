@@ -25,6 +25,8 @@
 #define MEMORY (256u << 10)
 #define MOST_LENGTH (128u << 10)
 #define DUE_MS 30000
+/* So many cases have come to each end. */
+#define ALL_ENDINGS 100
 
 enum queue_kind { SENDS, RECVS, QUEUES };
 
@@ -44,6 +46,13 @@ enum ending {
 static const char *const ending_names[ENDINGS] = {
 	"stopped", "wrong R_Key", "wrong L_Key", "too long", "not ready",
 	"peer stopped", "peer destroyed", "peer reset",
+};
+
+/* What the first send to fail fails with, where the end itself is the first fault. */
+static const enum ibv_wc_status ending_due[ENDINGS] = {
+	IBV_WC_WR_FLUSH_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR,
+	IBV_WC_REM_INV_REQ_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
+	IBV_WC_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR,
 };
 
 /* What was posted to a queue, and how far its completions have come. */
@@ -70,7 +79,9 @@ static struct party parties[MOST_PAIRS][2];
 static int pairs, depth;
 static enum ending endings[MOST_PAIRS];
 static struct rng rng;
-static uint64_t seed, total;
+static uint64_t seed, accepted, total;
+/* How often traffic came to each end, and how often with the status that is due. */
+static unsigned int ended[ENDINGS], ended_with_due[ENDINGS];
 
 static uint64_t id(int pair, enum queue_kind queue, int index)
 {
@@ -107,6 +118,9 @@ static void on_completion(int at, const struct ibv_wc *wc)
 	} else {
 		RIGHT(!ledger->failed || wc->status == IBV_WC_WR_FLUSH_ERR,
 		      "two causes");
+		if (!ledger->failed && queue == SENDS && !at)
+			ended_with_due[endings[pair]] +=
+				wc->status == ending_due[endings[pair]];
 		ledger->failed = true;
 	}
 #undef RIGHT
@@ -152,6 +166,7 @@ static void recv_one(int pair, int at, uint32_t length)
 
 	ledger->signaled[ledger->posted++] = true;
 	post_recv(&party->end, &wr);
+	accepted++;
 }
 
 static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
@@ -173,6 +188,7 @@ static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
 
 	ledger->signaled[ledger->posted++] = signaled;
 	post_send(&party->end, &wr);
+	accepted++;
 }
 
 static enum ibv_wr_opcode some_op(void)
@@ -211,6 +227,7 @@ static void end_traffic(int pair)
 {
 	struct party *party = parties[pair];
 
+	ended[endings[pair]]++;
 	switch (endings[pair]) {
 	case STOPPED:
 		end_to(&party[0].end, IBV_QPS_ERR);
@@ -410,8 +427,16 @@ int main(int argc, char **argv)
 		check(!ibv_dereg_mr(mrs[at]), "dereg_mr: %m");
 		device_close(&devices[at]);
 	}
-	printf("ledger: %llu cases, %llu completions, all accounted for, %llu ms\n",
-	       (unsigned long long)count, (unsigned long long)total,
+	for (int ending = 0; ending < ENDINGS; ending++) {
+		printf("%-16s %6u times, %6u with '%s'\n", ending_names[ending],
+		       ended[ending], ended_with_due[ending],
+		       ibv_wc_status_str(ending_due[ending]));
+		check(count < ALL_ENDINGS || ended[ending],
+		      "no traffic has come to the end '%s'", ending_names[ending]);
+	}
+	printf("ledger: %llu cases, %llu work requests, %llu completions, all accounted for, %llu ms\n",
+	       (unsigned long long)count, (unsigned long long)accepted,
+	       (unsigned long long)total,
 	       (unsigned long long)(now_ms() - began));
 	return 0;
 }
