@@ -24,7 +24,7 @@ EXPLANATIONS = [
     (r"[Pp]arent [Dd]omain", "librxe offers no parent domains."),
     (r"[Rr]ereg", "librxe does not change regions that are registered."),
     (r"[Aa]dvise|prefetch", "librxe 56 does not pass advice about memory to the kernel."),
-    (r"ODP|[Oo]n[- ][Dd]emand", "sib has no on-demand paging."),
+    (r"[Ii]mplicit", "sib has no on-demand regions of all memory of a process."),
     (r"/dev/dri|dmabuf|DMABUF|GPU", "There is no graphics card whose memory could be used."),
     (r"Extended CQ is not supported|[Tt]ag [Mm]atching", "librxe offers no tag matching."),
     (r"[Ii]mport", "librxe does not import objects of other processes."),

@@ -13,6 +13,7 @@
 #include "lock.h"
 #include "mem.h"
 #include "net.h"
+#include "odp.h"
 #include "trace.h"
 
 #endif

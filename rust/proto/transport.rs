@@ -48,8 +48,10 @@ pub use env::{
     AtomicOp,
     Env,
     InvalidateError,
+    PlaceError,
     Placement,
     QpEvent,
+    RemoteError,
     RemoteFault, //
 };
 pub use qp::{

@@ -87,7 +87,10 @@ mod wc;
 mod wc_out;
 mod wr;
 
-pub use access::AccessFlags;
+pub use access::{
+    AccessFlags,
+    Advice, //
+};
 pub use ah::{
     AhAttr,
     GlobalRoute, //
@@ -101,7 +104,8 @@ pub use device::{
 pub use device_attr::{
     AtomicCap,
     DeviceAttr,
-    DeviceCaps, //
+    DeviceCaps,
+    OdpCaps, //
 };
 pub use driver::{
     CqInit,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that work requests name: pinned user memory, lists of pages, and ranges of kernel memory.
+//! Memory that work requests name: user memory, pinned or not, lists of pages, and ranges of kernel memory.
 //!
 //! A [`Region`] is a window of such memory, and a list of regions is what a scatter/gather list resolves to.
 //! Regions copy to and from slices and to each other, page by page, without a buffer in between. All of it is
@@ -14,6 +14,7 @@
 
 mod fast;
 mod kernel;
+mod on_demand;
 mod pages;
 mod region;
 mod space;
@@ -23,6 +24,10 @@ pub use self::kernel::KernelRange;
 pub use fast::{
     FastPages,
     PagesUse, //
+};
+pub use on_demand::{
+    OnDemand,
+    PresentUse, //
 };
 pub use pages::Pages;
 pub use region::{

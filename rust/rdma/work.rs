@@ -72,6 +72,15 @@ impl Queue {
         let flags = bindings::wq_flags_WQ_MEM_RECLAIM
             | bindings::wq_flags_WQ_HIGHPRI
             | bindings::wq_flags_WQ_UNBOUND;
+        Self::with(name, flags)
+    }
+
+    /// Creates a queue whose items may wait for memory, and for whatever that takes. They run as normal tasks do.
+    pub fn slow(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
+        Self::with(name, bindings::wq_flags_WQ_UNBOUND)
+    }
+
+    fn with(name: &CStr, flags: bindings::wq_flags) -> Result<Self> {
         // SAFETY: The format has one conversion, which takes `name`; the C side copies it.
         let raw = unsafe {
             bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, 0, name.as_char_ptr())

@@ -132,8 +132,8 @@ pub(crate) fn of_packet(
         Err(RxDrop::OutOfSequence) => Some(Counter::OutOfSequence),
         Err(RxDrop::NoRecv) if reliable => Some(Counter::RnrSent),
         Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
-        // An answer that came twice is none too few.
-        Err(RxDrop::Stale) => None,
+        // An answer that came twice is none too few, and what comes again is not lost.
+        Err(RxDrop::Stale | RxDrop::Absent) => None,
         Err(_) => Some(Counter::Discarded),
     }
 }

@@ -40,6 +40,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::ib::{
     AccessFlags,
+    Advice,
     AhAttr,
     CounterName,
     CqInit,
@@ -69,6 +70,7 @@ use rdma::ib::{
     RecvWr,
     Registrar,
     SendWr,
+    Sge,
     SrqAttr,
     SrqModify,
     SrqUpcall,
@@ -77,6 +79,7 @@ use rdma::ib::{
 };
 use rdma::mem::{
     KernelSpace,
+    OnDemand,
     Umem, //
 };
 use rdma::net::NetDevice;
@@ -222,6 +225,29 @@ impl Driver for Sib {
         access: AccessFlags,
     ) -> Result<NewMr<Self::Mr>> {
         mr::reg_user(&mut cx, s, pd, umem, length, iova, access)
+    }
+
+    fn reg_on_demand_mr(
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        memory: OnDemand,
+        length: u64,
+        iova: u64,
+        access: AccessFlags,
+    ) -> Result<NewMr<Self::Mr>> {
+        mr::reg_on_demand(&mut cx, s, pd, memory, length, iova, access)
+    }
+
+    fn advise_mr(
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        advice: Advice,
+        flush: bool,
+        list: &[Sge],
+    ) -> Result {
+        mr::advise(&mut cx, s, pd, advice, flush, list)
     }
 
     fn get_dma_mr(

@@ -89,6 +89,8 @@ pub(crate) struct Hca {
     pub(crate) guids: HcaGuids,
     /// What is too long for the context where it is found to be due.
     pub(crate) queue: Queue,
+    /// What waits for memory of users, which may take long, and take what the queue above is needed for.
+    pub(crate) memory: Queue,
     port_views: [PortView; MAX_PORTS as usize],
     /// The way to tell ib_core of events.
     pub(crate) upcall: DeviceUpcall,
@@ -137,6 +139,7 @@ impl Hca {
             ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
         }
         let queue = Queue::new(c"sib", sleepable)?;
+        let memory = Queue::slow(c"sib_memory", sleepable)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
         let state = HcaState {
@@ -152,6 +155,7 @@ impl Hca {
             berth,
             guids,
             queue,
+            memory,
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),

@@ -13,6 +13,7 @@
 use crate::{
     mr::{
         self,
+        Absent,
         Mr, //
     },
     mw::{
@@ -134,6 +135,14 @@ pub(crate) struct Entry {
     object: Object,
 }
 
+/// Why there is no access by a key.
+pub(crate) enum Miss {
+    /// It does not allow that.
+    Fault,
+    /// It does, but the memory is not there now.
+    Absent(Absent),
+}
+
 /// Why a key is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -166,6 +175,9 @@ const FAST_ACCESS: AccessFlags = AccessFlags::from_bits(
 /// The rights that change memory.
 const WRITES: AccessFlags =
     AccessFlags::from_bits(AccessFlags::REMOTE_WRITE.bits() | AccessFlags::REMOTE_ATOMIC.bits());
+
+/// The same, by whoever.
+const STORES: AccessFlags = AccessFlags::from_bits(WRITES.bits() | AccessFlags::LOCAL_WRITE.bits());
 
 /// The rights of peers.
 const REMOTE: AccessFlags = AccessFlags::from_bits(WRITES.bits() | AccessFlags::REMOTE_READ.bits());
@@ -218,11 +230,18 @@ impl Entry {
     }
 
     /// `len` bytes at `va`.
-    fn piece(&self, via: Option<u64>, va: u64, len: u32, rights: AccessFlags) -> Option<Piece> {
+    fn piece(
+        &self,
+        via: Option<u64>,
+        va: u64,
+        len: u32,
+        rights: AccessFlags,
+    ) -> Option<Result<Piece, Absent>> {
         let offset = self.extent(via, rights)?.offset(va, u64::from(len))?;
+        let write = rights.intersects(STORES);
         match &self.object {
-            Object::Region(mr) => Some(mr::piece(mr.try_clone()?, offset, len)),
-            Object::Fast { mr, .. } => mr::fast_piece(mr.try_clone()?, offset, len),
+            Object::Region(mr) => Some(mr::piece(mr.try_clone()?, None, offset, len, write)),
+            Object::Fast { mr, .. } => mr::fast_piece(mr.try_clone()?, offset, len).map(Ok),
             Object::Window {
                 mw,
                 state: State::Valid(binding),
@@ -232,7 +251,7 @@ impl Entry {
                 let offset = binding.mr.extent().offset(at, u64::from(len))?;
                 let through = mw::Use::new(mw.try_clone()?);
                 let mr = binding.mr.try_clone()?;
-                Some(Piece::through(through, mr, offset as usize, len as usize))
+                Some(mr::piece(mr, Some(through), offset, len, write))
             }
             Object::Window { .. } => None,
         }
@@ -262,8 +281,18 @@ impl Tables {
         via: Option<u64>,
         (va, len): (u64, u32),
         rights: AccessFlags,
-    ) -> Option<Piece> {
-        self.entry(key)?.piece(via, va, len, rights)
+    ) -> Result<Piece, Miss> {
+        let entry = self.entry(key).ok_or(Miss::Fault)?;
+        let piece = entry.piece(via, va, len, rights).ok_or(Miss::Fault)?;
+        piece.map_err(Miss::Absent)
+    }
+
+    /// The region that a key names.
+    pub(crate) fn region(&self, key: u32) -> Option<Held<Mr>> {
+        match &self.entry(key)?.object {
+            Object::Region(mr) => mr.try_clone(),
+            Object::Fast { .. } | Object::Window { .. } => None,
+        }
     }
 
     /// Whether a key allows a peer all of `rights` to a range, or at all.
@@ -369,7 +398,7 @@ impl Tables {
         mr.extent().offset(bind.addr, bind.length)?;
         let allowed = mr.access().contains(AccessFlags::MW_BIND)
             && (!bind.access.intersects(WRITES) || mr.access().contains(AccessFlags::LOCAL_WRITE));
-        if allowed && mr.is_pinned() {
+        if allowed && mr.is_of_user() {
             mr.try_clone()
         } else {
             None

@@ -10,6 +10,7 @@ use crate::{
         Entry,
         Extent, //
     },
+    mw,
     payload::Piece,
     pd::Pd, //
 };
@@ -27,13 +28,16 @@ use rdma::{
     ib::{
         self,
         AccessFlags,
+        Advice,
         Detail,
         NewMr,
-        PageList, //
+        PageList,
+        Sge, //
     },
     mem::{
         FastPages,
         KernelSpace,
+        OnDemand,
         Region,
         Umem, //
     },
@@ -53,6 +57,8 @@ pub(crate) const MAX_FAST_PAGES: u32 = 512;
 enum Backing {
     /// Pinned memory of a user.
     User(Umem),
+    /// Memory of a user whose pages come and go.
+    OnDemand(OnDemand),
     /// All memory of the kernel, by its virtual addresses.
     Kernel(KernelSpace),
     /// What a kernel client gives it from time to time.
@@ -82,6 +88,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::REMOTE_ATOMIC.bits()
         | AccessFlags::FLUSH_GLOBAL.bits()
         | AccessFlags::MW_BIND.bits()
+        | AccessFlags::ON_DEMAND.bits()
         | AccessFlags::HUGETLB.bits()
         | AccessFlags::RELAXED_ORDERING.bits(),
 );
@@ -106,6 +113,27 @@ pub(crate) fn reg_user(
         length,
     };
     register(cx, sleepable, pd, Backing::User(umem), extent, access)
+}
+
+/// Registers memory whose pages come and go.
+///
+/// # Errors
+///
+/// As [`reg_user`].
+pub(crate) fn reg_on_demand(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    pd: &Arc<Pd>,
+    memory: OnDemand,
+    length: u64,
+    iova: u64,
+    access: AccessFlags,
+) -> Result<NewMr<Tracked<Mr>>> {
+    let extent = Extent {
+        start: iova,
+        length,
+    };
+    register(cx, sleepable, pd, Backing::OnDemand(memory), extent, access)
 }
 
 /// Registers all memory of the kernel.
@@ -160,7 +188,7 @@ pub(crate) fn alloc_fast(
 pub(crate) fn map(mr: &Mr, list: &mut PageList<'_>) -> Result {
     match &mr.backing {
         Backing::Fast(pages) => pages.replace(|pages| list.fill(pages)),
-        Backing::User(_) | Backing::Kernel(_) => Err(EINVAL),
+        Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => Err(EINVAL),
     }
 }
 
@@ -218,13 +246,122 @@ pub(crate) fn dereg(cx: &mut Cx<'_, Unlocked>, mr: &Tracked<Mr>) -> Result {
     Ok(())
 }
 
-/// `len` bytes at `offset` of a region; the caller has checked the bounds.
-pub(crate) fn piece(mr: Held<Mr>, offset: u64, len: u32) -> Piece {
+/// `len` bytes at `offset` of a region, through a window if there is one; the caller has checked the bounds, and
+/// the right to `write` if that is wanted.
+///
+/// # Errors
+///
+/// If they are not there now.
+pub(crate) fn piece(
+    mr: Held<Mr>,
+    through: Option<mw::Use>,
+    offset: u64,
+    len: u32,
+    write: bool,
+) -> Result<Piece, Absent> {
     match &mr.backing {
         // Addresses of this one count from 0.
-        Backing::Kernel(space) => Piece::kernel(space.range(offset, len as usize)),
-        Backing::User(_) | Backing::Fast(_) => Piece::of(mr, offset as usize, len as usize),
+        Backing::Kernel(space) => Ok(Piece::kernel(space.range(offset, len as usize))),
+        Backing::User(_) | Backing::Fast(_) => Ok(match through {
+            None => Piece::of(mr, offset as usize, len as usize),
+            Some(window) => Piece::through(window, mr, offset as usize, len as usize),
+        }),
+        Backing::OnDemand(memory) => match memory.enter(offset as usize, len as usize, write) {
+            Some(pages) => Ok(Piece::on_demand(pages, mr, through)),
+            None => Err(Absent {
+                mr,
+                offset,
+                len,
+                write,
+            }),
+        },
     }
+}
+
+/// Bytes of a region that are not there now.
+pub(crate) struct Absent {
+    mr: Held<Mr>,
+    offset: u64,
+    len: u32,
+    write: bool,
+}
+
+/// What tells absent bytes from others: the first key of their region, where they begin in it, and whether they
+/// are to be written.
+pub(crate) type Place = (u32, u64, bool);
+
+impl Absent {
+    /// What they are.
+    pub(crate) fn place(&self) -> Place {
+        (self.mr.key.load(Relaxed), self.offset, self.write)
+    }
+
+    /// Has them come.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`OnDemand::fault`].
+    pub(crate) fn fault(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) -> Result {
+        let (offset, len) = (self.offset as usize, self.len as usize);
+        match &self.mr.backing {
+            Backing::OnDemand(memory) => memory.fault(offset, len, self.write, cx, sleepable),
+            Backing::User(_) | Backing::Kernel(_) | Backing::Fast(_) => Ok(()),
+        }
+    }
+}
+
+/// Has memory of a region come ahead of its use.
+///
+/// # Errors
+///
+/// `EINVAL` for a key or a range that is not one of a region whose pages come and go, `EPERM` if it is to be
+/// written and may not, and those of [`OnDemand::fault`].
+fn prefetch(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    pd: &Pd,
+    advice: Advice,
+    sge: &Sge,
+) -> Result {
+    let mr = cx.lock(&pd.tables).region(sge.lkey).ok_or(EINVAL)?;
+    let Backing::OnDemand(memory) = &mr.backing else {
+        return Err(EINVAL);
+    };
+    let len = u64::from(sge.length);
+    let offset = mr.extent.offset(sge.addr, len).ok_or(EINVAL)? as usize;
+    if advice == Advice::PrefetchWrite && !mr.access.contains(AccessFlags::LOCAL_WRITE) {
+        return Err(EPERM);
+    }
+    let len = sge.length as usize;
+    match advice {
+        _ if len == 0 => Ok(()),
+        Advice::Prefetch => memory.fault(offset, len, false, cx, sleepable),
+        Advice::PrefetchWrite => memory.fault(offset, len, true, cx, sleepable),
+        Advice::PrefetchNoFault => memory.snapshot(offset, len, cx, sleepable),
+    }
+}
+
+/// Follows an advice about memory. Without `flush` nobody wants to know what became of it, but for what is wrong
+/// with the advice itself.
+///
+/// # Errors
+///
+/// As [`prefetch`].
+pub(crate) fn advise(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    pd: &Pd,
+    advice: Advice,
+    flush: bool,
+    list: &[Sge],
+) -> Result {
+    for sge in list {
+        match prefetch(cx, sleepable, pd, advice, sge) {
+            Err(error) if flush || error == EINVAL || error == EPERM => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// `len` bytes at `offset` of a region for fast registration; the caller has checked the bounds.
@@ -232,7 +369,7 @@ pub(crate) fn piece(mr: Held<Mr>, offset: u64, len: u32) -> Piece {
 pub(crate) fn fast_piece(mr: Held<Mr>, offset: u64, len: u32) -> Option<Piece> {
     let pages = match &mr.backing {
         Backing::Fast(pages) => pages.enter()?,
-        Backing::User(_) | Backing::Kernel(_) => return None,
+        Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => return None,
     };
     Some(Piece::fast(pages, mr, offset as usize, len as usize))
 }
@@ -263,9 +400,9 @@ impl Mr {
         self.windows.fetch_sub(1, Relaxed);
     }
 
-    /// Whether it is of pinned memory of a user.
-    pub(crate) fn is_pinned(&self) -> bool {
-        matches!(self.backing, Backing::User(_))
+    /// Whether it is of memory of a user.
+    pub(crate) fn is_of_user(&self) -> bool {
+        matches!(self.backing, Backing::User(_) | Backing::OnDemand(_))
     }
 
     /// Whether it is for fast registration and its present pages have `length` bytes or more.
@@ -281,15 +418,15 @@ impl Mr {
     pub(crate) fn is_idle(&self) -> bool {
         match &self.backing {
             Backing::Fast(pages) => pages.is_idle(),
-            Backing::User(_) | Backing::Kernel(_) => true,
+            Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => true,
         }
     }
 
-    /// The memory, if it is of a user.
+    /// The memory, if it is pinned memory of a user.
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         match &self.backing {
             Backing::User(umem) => Some(umem.region()),
-            Backing::Kernel(_) | Backing::Fast(_) => None,
+            Backing::OnDemand(_) | Backing::Kernel(_) | Backing::Fast(_) => None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! Within a host they are copied once: the sender's gather list resolves to pieces of pinned
 //! memory, a [`Gather`], and the receiver's scatter list takes the bytes from there.
 
+use crate::kept::Kept;
 use crate::mr::Mr;
 use crate::mw;
 use core::cmp::min;
@@ -12,6 +13,7 @@ use rdma::mem::{
     AccessError,
     KernelRange,
     PagesUse,
+    PresentUse,
     Region, //
 };
 use rdma::sync::Held;
@@ -37,6 +39,13 @@ enum Memory {
         pages: PagesUse,
         _mr: Held<Mr>,
         offset: usize,
+    },
+    /// Within a region whose pages come and go, which stays until the access to them has ended, be it through a
+    /// window.
+    OnDemand {
+        pages: PresentUse,
+        _mr: Held<Mr>,
+        _through: Option<mw::Use>,
     },
     /// Of a kernel client.
     Kernel(KernelRange),
@@ -81,6 +90,18 @@ impl Piece {
         }
     }
 
+    /// Bytes of a region whose pages come and go, through a window if there is one.
+    pub(crate) fn on_demand(pages: PresentUse, mr: Held<Mr>, through: Option<mw::Use>) -> Self {
+        Self {
+            len: pages.region().len(),
+            memory: Memory::OnDemand {
+                pages,
+                _mr: mr,
+                _through: through,
+            },
+        }
+    }
+
     /// The bytes of a kernel client.
     pub(crate) fn kernel(range: KernelRange) -> Self {
         Self {
@@ -96,6 +117,7 @@ impl Piece {
                 mr.region()?.slice(*offset, self.len)
             }
             Memory::Fast { pages, offset, .. } => pages.region().slice(*offset, self.len),
+            Memory::OnDemand { pages, .. } => Some(pages.region()),
             Memory::Kernel(range) => Some(Region::from(range)),
         }
     }
@@ -239,6 +261,8 @@ pub(crate) enum Source<'a> {
     Gather(&'a Gather),
     /// In packets that have arrived together.
     Packets(&'a Packets<'a>),
+    /// In a copy, since they could not be placed when they came.
+    Kept(&'a Kept),
 }
 
 impl Source<'_> {
@@ -248,6 +272,7 @@ impl Source<'_> {
             Self::Bytes(bytes) => bytes.len(),
             Self::Gather(gather) => gather.len,
             Self::Packets(packets) => packets.len,
+            Self::Kept(kept) => kept.len(),
         }
     }
 
@@ -285,6 +310,14 @@ impl Source<'_> {
                     Ok(())
                 })
             }
+            Self::Kept(kept) => {
+                let mut at = at;
+                kept.walk(skip, len, |bytes| {
+                    to.copy_in(at, bytes)?;
+                    at = at.saturating_add(bytes.len());
+                    Ok(())
+                })
+            }
         }
     }
 
@@ -315,17 +348,24 @@ impl Source<'_> {
                 })
             }
             Self::Packets(packets) => {
-                let mut rest = out;
-                packets.walk(skip, rest.len(), |bytes| {
-                    let all = core::mem::take(&mut rest);
-                    let (head, tail) = all
-                        .split_at_mut_checked(bytes.len())
-                        .ok_or(AccessError::OutOfBounds)?;
-                    rest = tail;
-                    head.copy_from_slice(bytes);
-                    Ok(())
-                })
+                let mut at = 0;
+                packets.walk(skip, out.len(), |bytes| append(out, &mut at, bytes))
+            }
+            Self::Kept(kept) => {
+                let mut at = 0;
+                kept.walk(skip, out.len(), |bytes| append(out, &mut at, bytes))
             }
         }
     }
+}
+
+/// Copies `bytes` to `*at` of `out`, and counts on.
+fn append(out: &mut [u8], at: &mut usize, bytes: &[u8]) -> Result<(), AccessError> {
+    let end = at
+        .checked_add(bytes.len())
+        .ok_or(AccessError::OutOfBounds)?;
+    let to = out.get_mut(*at..end).ok_or(AccessError::OutOfBounds)?;
+    to.copy_from_slice(bytes);
+    *at = end;
+    Ok(())
 }

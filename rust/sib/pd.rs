@@ -8,7 +8,10 @@
 use crate::{
     ah::Ah,
     hca::Hca,
-    keys::Entry,
+    keys::{
+        Entry,
+        Miss, //
+    },
     payload::Piece,
     table::{
         AhLayout,
@@ -28,8 +31,7 @@ use kernel::{
 };
 use proto::transport::{
     Access,
-    Placement,
-    WcStatus, //
+    Placement, //
 };
 use rdma::{
     ib::{
@@ -136,7 +138,7 @@ impl Pd {
     ///
     /// # Errors
     ///
-    /// [`WcStatus::LocProtErr`]: the key is unknown, or does not allow it.
+    /// See [`Miss`].
     pub(crate) fn local<L, I: Irq>(
         &self,
         mut cx: Cx<'_, L, I>,
@@ -144,16 +146,13 @@ impl Pd {
         sge: &Sge,
         (skip, len): (u32, u32),
         write: bool,
-    ) -> Result<Piece, WcStatus>
+    ) -> Result<Piece, Miss>
     where
         PdLock: After<L>,
     {
-        let va = sge
-            .addr
-            .checked_add(u64::from(skip))
-            .ok_or(WcStatus::LocProtErr)?;
+        let va = sge.addr.checked_add(u64::from(skip)).ok_or(Miss::Fault)?;
         if sge.lkey == LOCAL_DMA_LKEY {
-            let space = space.ok_or(WcStatus::LocProtErr)?;
+            let space = space.ok_or(Miss::Fault)?;
             return Ok(Piece::kernel(space.range(va, len as usize)));
         }
         let rights = if write {
@@ -163,11 +162,14 @@ impl Pd {
         };
         cx.lock(&self.tables)
             .piece(sge.lkey, None, (va, len), rights)
-            .ok_or(WcStatus::LocProtErr)
     }
 
     /// The memory that a remote peer names, through the queue pair with the serial number `via`,
     /// whose own rights are the caller's to check.
+    ///
+    /// # Errors
+    ///
+    /// See [`Miss`].
     pub(crate) fn remote<L, I: Irq>(
         &self,
         mut cx: Cx<'_, L, I>,
@@ -175,17 +177,28 @@ impl Pd {
         rkey: Key,
         (va, len): (u64, u32),
         access: Access,
-    ) -> Option<Piece>
+    ) -> Result<Piece, Miss>
     where
         PdLock: After<L>,
     {
-        let rights = match access {
-            Access::Read => AccessFlags::REMOTE_READ,
-            Access::Write => AccessFlags::REMOTE_WRITE,
-            Access::Atomic => AccessFlags::REMOTE_ATOMIC,
-        };
         cx.lock(&self.tables)
-            .piece(rkey.get(), Some(via), (va, len), rights)
+            .piece(rkey.get(), Some(via), (va, len), right_to(access))
+    }
+
+    /// Whether there is such memory, be it there now or not. As for [`Self::remote`].
+    pub(crate) fn may_access<L, I: Irq>(
+        &self,
+        mut cx: Cx<'_, L, I>,
+        via: u64,
+        rkey: Key,
+        range: (u64, u32),
+        access: Access,
+    ) -> bool
+    where
+        PdLock: After<L>,
+    {
+        cx.lock(&self.tables)
+            .grants(rkey.get(), via, Some(range), right_to(access))
     }
 
     /// Whether a remote peer may FLUSH a range, or all, of what a key names. As for [`Self::remote`].
@@ -212,5 +225,14 @@ impl Pd {
         PdLock: After<L>,
     {
         cx.lock(&self.tables).ahs.get(number).cloned()
+    }
+}
+
+/// The right that an access of a peer needs.
+fn right_to(access: Access) -> AccessFlags {
+    match access {
+        Access::Read => AccessFlags::REMOTE_READ,
+        Access::Write => AccessFlags::REMOTE_WRITE,
+        Access::Atomic => AccessFlags::REMOTE_ATOMIC,
     }
 }

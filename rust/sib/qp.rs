@@ -9,11 +9,13 @@
 //! - [`post`]: work requests.
 //! - [`transmit`]: segments that leave.
 //! - [`local`]: operations that are for this side alone.
+//! - [`absence`]: memory that is not there when it is needed.
 //! - [`Qp::receive`], [`Expire`]: segments that arrive, and time that passes.
 //!
 //! Each of them locks the queue pair, calls the machine with [`mod@env`], and unlocks. What the machine
 //! has to tell its clients is delivered afterwards by [`Qp::report`], with no lock held.
 
+mod absence;
 mod create;
 mod env;
 mod local;
@@ -52,6 +54,7 @@ use crate::{
     run::RunQueue,
     srq::Srq, //
 };
+use absence::Absence;
 use env::{
     Events,
     Surroundings,
@@ -74,6 +77,7 @@ use proto::{
         self as machine,
         QpState,
         Resource,
+        RxDrop,
         SendEntry,
         TxSegment, //
     }, //
@@ -135,6 +139,7 @@ struct State {
     recvs: RecvQueue,
     /// The receive work request that the machine has taken and not completed.
     entry: RecvEntry,
+    absence: Absence,
     events: Events,
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
@@ -169,6 +174,8 @@ pub(crate) struct Qp {
     #[pin]
     work: Work<Qp>,
     #[pin]
+    memory: Work<Qp, { absence::WORK }>,
+    #[pin]
     timer: Timer<Qp>,
 }
 
@@ -200,6 +207,7 @@ impl State {
             sends: &mut self.sends,
             recvs: &mut self.recvs,
             entry: &mut self.entry,
+            absence: &mut self.absence,
             events: &mut self.events,
             withheld: &mut self.withheld,
             withhold,
@@ -209,7 +217,7 @@ impl State {
         f(&mut self.machine, &mut surroundings)
     }
 
-    /// Gives the machine a segment that has come.
+    /// Gives the machine a segment that has come, unless it has to wait.
     fn accept(
         &mut self,
         withhold: bool,
@@ -218,8 +226,25 @@ impl State {
         segment: &Segment<'_>,
         pkey_index: Option<u16>,
     ) {
+        if self.absence.is_waiting()
+            || self.offer(withhold, qp, cx, segment, pkey_index) == Err(RxDrop::Absent)
+        {
+            self.absence.keep(segment, pkey_index);
+        }
+    }
+
+    /// Gives the machine a segment.
+    fn offer(
+        &mut self,
+        withhold: bool,
+        qp: &Qp,
+        cx: Cx<'_, QpLock, Off>,
+        segment: &Segment<'_>,
+        pkey_index: Option<u16>,
+    ) -> Result<(), RxDrop> {
         let now = crate::fabric::now();
         let len = segment.source.len() as u32;
+        self.absence.taking.begin();
         // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
         let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
             env.pkey_index = pkey_index;
@@ -230,6 +255,7 @@ impl State {
             outcome,
             matches!(qp.ty, QpType::Rc),
         ));
+        outcome
     }
 }
 
@@ -314,7 +340,7 @@ impl Qp {
         pkey_index: Option<u16>,
         asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
     ) {
-        let (has_output, events) = {
+        let (has_output, waits, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
             state.accept(state.is_busy(), qp, cx, &segment, pkey_index);
@@ -324,8 +350,12 @@ impl Qp {
             qp.watch(state);
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
-            (state.machine.has_output() && !state.is_busy(), events)
+            let has_output = state.machine.has_output() && !state.is_busy();
+            (has_output, state.absence.is_waiting(), events)
         };
+        if waits {
+            Self::await_memory(qp);
+        }
         if has_output {
             run.push(qp);
         }

@@ -22,6 +22,7 @@ use rdma::ib::{
     AtomicCap,
     DeviceAttr,
     DeviceCaps,
+    OdpCaps,
     PortAttr,
     PortImmutable,
     PortModify, //
@@ -73,6 +74,12 @@ pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
 /// LocalCAACKDelay: 4.096 us << 15, 134 ms. A busy host may take that long to run a softirq.
 const ACK_DELAY: u8 = 15;
 
+/// What datagrams do with memory whose pages come and go.
+const UD_ODP: OdpCaps =
+    OdpCaps::from_bits(OdpCaps::SEND.bits() | OdpCaps::RECV.bits() | OdpCaps::SRQ_RECV.bits());
+/// The same of unreliable connections; reliable ones do more.
+const UC_ODP: OdpCaps = OdpCaps::from_bits(UD_ODP.bits() | OdpCaps::WRITE.bits());
+
 /// `query_device`.
 pub(crate) fn device(hca: &Hca) -> DeviceAttr {
     DeviceAttr {
@@ -96,6 +103,9 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
             | DeviceCaps::MEM_MGT_EXTENSIONS
             | DeviceCaps::FLUSH_GLOBAL
             | DeviceCaps::ATOMIC_WRITE,
+        rc_odp: UC_ODP | OdpCaps::READ | OdpCaps::ATOMIC | OdpCaps::FLUSH | OdpCaps::ATOMIC_WRITE,
+        uc_odp: UC_ODP,
+        ud_odp: UD_ODP,
         max_qp: MAX_QP,
         max_qp_wr: MAX_QP_WR,
         max_send_sge: payload::MAX_SGE as u32,

@@ -26,6 +26,7 @@ mod events;
 mod fabric;
 mod guid;
 mod hca;
+mod kept;
 mod keys;
 mod link;
 mod mad;

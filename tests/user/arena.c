@@ -5,20 +5,72 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The most bytes that lie between two places. */
 #define GAP 64u
+#define PAGE 4096u
 
-void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size)
+static void create(struct arena *arena, struct ibv_pd *pd, size_t size,
+		   int flags, int access)
 {
 	arena->size = size;
 	arena->used = 0;
-	arena->bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	arena->bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, flags,
+			    arena->file, 0);
 	arena->shadow = malloc(size);
 	check(arena->bytes != MAP_FAILED && arena->shadow, "out of memory");
-	arena->mr = ibv_reg_mr(pd, arena->bytes, size, ALL_ACCESS);
+	arena->mr = ibv_reg_mr(pd, arena->bytes, size, access);
 	check(arena->mr, "reg_mr: %m");
+}
+
+void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size)
+{
+	arena->file = -1;
+	create(arena, pd, size, MAP_PRIVATE | MAP_ANONYMOUS, ALL_ACCESS);
+}
+
+void arena_create_on_demand(struct arena *arena, struct ibv_pd *pd, size_t size,
+			    bool shared)
+{
+	int access = ALL_ACCESS | IBV_ACCESS_ON_DEMAND;
+
+	if (!shared) {
+		arena->file = -1;
+		create(arena, pd, size, MAP_PRIVATE | MAP_ANONYMOUS, access);
+		return;
+	}
+	arena->file = memfd_create("arena", 0);
+	check(arena->file >= 0 && !ftruncate(arena->file, size), "memfd: %m");
+	create(arena, pd, size, MAP_SHARED, access);
+}
+
+void arena_disturb(struct arena *arena, struct rng *rng)
+{
+	size_t pages = arena->size / PAGE;
+	size_t at = rng_below(rng, pages) * (size_t)PAGE;
+	size_t length = (1 + rng_below(rng, 64)) * (size_t)PAGE;
+	void *again;
+	pid_t child;
+
+	if (length > arena->size - at)
+		length = arena->size - at;
+	if (arena->file < 0) {
+		/* Every page is shared with the child until it is written. */
+		child = fork();
+		check(child >= 0, "fork: %m");
+		if (!child)
+			_exit(0);
+		check(waitpid(child, NULL, 0) == child, "waitpid: %m");
+	} else if (rng_once_in(rng, 2)) {
+		check(!madvise(arena->bytes + at, length, MADV_DONTNEED),
+		      "madvise: %m");
+	} else {
+		again = mmap(arena->bytes + at, length, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_FIXED, arena->file, at);
+		check(again == arena->bytes + at, "mmap: %m");
+	}
 }
 
 void arena_destroy(struct arena *arena)
@@ -27,6 +79,8 @@ void arena_destroy(struct arena *arena)
 
 	check(!error, "dereg_mr: %s", strerror(error));
 	munmap(arena->bytes, arena->size);
+	if (arena->file >= 0)
+		close(arena->file);
 	free(arena->shadow);
 }
 

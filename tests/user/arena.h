@@ -23,9 +23,16 @@ struct arena {
 	size_t size;
 	size_t used;
 	struct ibv_mr *mr;
+	/* What the memory is shared with; -1: nothing. */
+	int file;
 };
 
 void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size);
+/* As arena_create, of memory that is not pinned, private or shared with a file. */
+void arena_create_on_demand(struct arena *arena, struct ibv_pd *pd, size_t size,
+			    bool shared);
+/* Takes pages of such memory away, but not what they hold. */
+void arena_disturb(struct arena *arena, struct rng *rng);
 void arena_destroy(struct arena *arena);
 /* Gives all places back. */
 void arena_clear(struct arena *arena);

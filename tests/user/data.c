@@ -7,6 +7,8 @@
  * memory what must come of them, posts, takes the completions, and compares: all
  * bytes of all messages, and those between them. Each message that completes is
  * compared at once, since a completion promises that its data is there.
+ *
+ * With -o the memory is not pinned, and its pages are taken away meanwhile.
  */
 
 #include "arena.h"
@@ -14,7 +16,9 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +106,11 @@ static int message_count;
 static uint32_t round_number;
 static uint64_t total_messages, total_bytes, total_setups;
 static int most_pieces = MAX_PIECES;
+/* The first letter of the kind of memory, if it is not to be pinned. */
+static char on_demand;
+static uint64_t disturbances;
+static atomic_bool disturbing;
+static atomic_ulong reaped;
 static uint8_t inline_copy[MOST_MESSAGES][INLINE_BYTES];
 
 static bool is_atomic(enum ibv_wr_opcode op)
@@ -518,6 +527,7 @@ static bool reap(int at)
 				on_sent(at, &wc[j]);
 		}
 		some |= count > 0;
+		reaped += count > 0;
 	}
 	return some;
 }
@@ -704,7 +714,11 @@ static void side_create(int at)
 		side->end.inline_bytes = INLINE_BYTES;
 	/* Most PSNs wrap soon. */
 	side->end.psn = (0x1000000 - rng_below(&rng, 2000)) & PSN_MASK;
-	arena_create(&side->arena, devices[at].pd, ARENA_BYTES);
+	if (on_demand)
+		arena_create_on_demand(&side->arena, devices[at].pd,
+				       ARENA_BYTES, on_demand == 's');
+	else
+		arena_create(&side->arena, devices[at].pd, ARENA_BYTES);
 	if (setup.type == IBV_QPT_UD) {
 		struct ibv_ah_attr attr = path_to(&devices[at], &devices[!at],
 						  setup.grh);
@@ -724,9 +738,33 @@ static void side_destroy(int at)
 	arena_destroy(&side->arena);
 }
 
+/*
+ * Takes pages of both sides away, again and again. A slow machine might never get
+ * on if that did not wait for something to complete now and then.
+ */
+static void *disturb(void *unused)
+{
+	unsigned long before = 0;
+	struct rng own;
+
+	(void)unused;
+	rng_seed(&own, 7);
+	while (disturbing) {
+		usleep(500);
+		if (reaped == before)
+			continue;
+		before = reaped;
+		for (int i = 0; i < 4; i++)
+			arena_disturb(&sides[rng_below(&own, 2)].arena, &own);
+		disturbances += 4;
+	}
+	return NULL;
+}
+
 static void run(const struct setup *chosen, int rounds)
 {
 	struct path_options path = default_path;
+	pthread_t disturber;
 
 	setup = *chosen;
 	path.rd_atomic = 1 + rng_below(&rng, 16);
@@ -734,7 +772,15 @@ static void run(const struct setup *chosen, int rounds)
 	side_create(0);
 	side_create(1);
 	end_connect(&sides[0].end, &sides[1].end, &path);
+	disturbing = on_demand;
+	if (disturbing)
+		check(!pthread_create(&disturber, NULL, disturb, NULL),
+		      "no thread");
 	run_setup(rounds);
+	if (disturbing) {
+		disturbing = false;
+		pthread_join(disturber, NULL);
+	}
 	side_destroy(0);
 	side_destroy(1);
 	total_setups++;
@@ -771,13 +817,16 @@ int main(int argc, char **argv)
 	uint64_t seed = 1, began = now_ms(), seconds = 0;
 	int rounds = 10, setups = ALL_SETUPS, option;
 
-	while ((option = getopt(argc, argv, "a:b:t:n:N:s:S:")) != -1) {
+	while ((option = getopt(argc, argv, "a:b:o:t:n:N:s:S:")) != -1) {
 		switch (option) {
 		case 'a':
 			names[0] = optarg;
 			break;
 		case 'b':
 			names[1] = optarg;
+			break;
+		case 'o':
+			on_demand = *optarg;
 			break;
 		case 't':
 			only = optarg;
@@ -795,7 +844,7 @@ int main(int argc, char **argv)
 			seconds = strtoull(optarg, NULL, 0);
 			break;
 		default:
-			fail("usage: data [-a DEV[:PORT]] [-b DEV[:PORT]] [-t rc|uc|ud] [-n ROUNDS] [-N SETUPS] [-s SEED] [-S SECONDS]");
+			fail("usage: data [-a DEV[:PORT]] [-b DEV[:PORT]] [-o private|shared] [-t rc|uc|ud] [-n ROUNDS] [-N SETUPS] [-s SEED] [-S SECONDS]");
 		}
 	}
 	rng_seed(&rng, seed);
@@ -813,6 +862,9 @@ int main(int argc, char **argv)
 	device_close(&devices[0]);
 	device_close(&devices[1]);
 	check(total_setups, "no transport called %s", only);
+	if (on_demand)
+		printf("data: pages taken away %llu times\n",
+		       (unsigned long long)disturbances);
 	printf("data: %s to %s: %llu setups, %llu messages, %llu bytes right, %llu ms\n",
 	       names[0], names[1], (unsigned long long)total_setups,
 	       (unsigned long long)total_messages,

@@ -29,6 +29,36 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteFault;
 
+/// Why an access on behalf of the peer did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteError {
+    /// It is not allowed.
+    Fault,
+    /// It is, but the memory is not there now: see [`RxDrop::Absent`](super::RxDrop::Absent).
+    Absent,
+}
+
+impl From<RemoteFault> for RemoteError {
+    fn from(_: RemoteFault) -> Self {
+        Self::Fault
+    }
+}
+
+/// Why bytes were not placed in the buffers of a work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceError {
+    /// The work request ends with this status: [`WcStatus::LocProtErr`] as a rule.
+    Failed(WcStatus),
+    /// The memory is not there now: see [`RxDrop::Absent`](super::RxDrop::Absent).
+    Absent,
+}
+
+impl From<WcStatus> for PlaceError {
+    fn from(status: WcStatus) -> Self {
+        Self::Failed(status)
+    }
+}
+
 /// Why a key that the peer named is not invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidateError {
@@ -96,8 +126,8 @@ pub trait Env {
     ///
     /// # Errors
     ///
-    /// The status with which the work request ends: [`WcStatus::LocProtErr`] as a rule.
-    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus>;
+    /// See [`PlaceError`]. What has been copied until then does not matter.
+    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError>;
 
     /// Fills the first 40 bytes of the buffers of a receive work request with the packet's GRH, or what there
     /// may be without one. They are not more than [`RecvWqe::len`].
@@ -105,7 +135,7 @@ pub trait Env {
     /// # Errors
     ///
     /// As [`Self::place_recv`].
-    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), WcStatus>;
+    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), PlaceError>;
 
     /// Whether a remote peer of this queue pair may do `access` to `len` bytes at `va`. `len` is not 0.
     ///
@@ -125,23 +155,23 @@ pub trait Env {
     ///
     /// # Errors
     ///
-    /// [`RemoteFault`] if the key does not allow it, or no longer.
-    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault>;
+    /// See [`RemoteError`].
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteError>;
 
     /// Executes an atomic operation on memory that the peer named and returns the old value. `va` is a
     /// multiple of 8.
     ///
     /// # Errors
     ///
-    /// [`RemoteFault`] if the key does not allow it.
-    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault>;
+    /// See [`RemoteError`].
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteError>;
 
     /// Copies the 8 bytes of the packet to memory that the peer named, in one access. `va` is a multiple of 8.
     ///
     /// # Errors
     ///
-    /// [`RemoteFault`] if the key does not allow to write there.
-    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault>;
+    /// See [`RemoteError`].
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteError>;
 
     /// Has all that was placed before reach `placement`, in `range` (address and length, not 0) of what the key
     /// names, or in all of it.
@@ -168,15 +198,15 @@ pub trait Env {
     ///
     /// # Errors
     ///
-    /// The status with which the work request ends: [`WcStatus::LocProtErr`] as a rule.
-    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus>;
+    /// As [`Self::place_recv`].
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError>;
 
     /// Stores the result of an atomic operation in host byte order to the buffers of its work request.
     ///
     /// # Errors
     ///
     /// As [`Self::place_local`].
-    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus>;
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), PlaceError>;
 
     /// A send work request is done and its slot may be used again. Called once per work request, in the order
     /// of posting, before its completion if it has one. Not called at a reset.

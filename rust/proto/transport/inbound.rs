@@ -8,6 +8,8 @@ use crate::transport::env::{
     Access,
     Env,
     InvalidateError,
+    PlaceError,
+    RemoteError,
     RemoteFault, //
 };
 use crate::transport::wc::{
@@ -46,6 +48,8 @@ pub(super) enum Fault {
     NotReady,
     /// The key that is to be invalidated is in use.
     Busy,
+    /// The memory is not there now. Nothing has happened.
+    Absent,
     /// The request makes no sense here, or the queue pair does not allow its kind (IBA "Remote Invalid Request
     /// Error").
     Invalid,
@@ -58,6 +62,24 @@ pub(super) enum Fault {
 impl From<RemoteFault> for Fault {
     fn from(_: RemoteFault) -> Self {
         Self::Access
+    }
+}
+
+impl From<RemoteError> for Fault {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Fault => Self::Access,
+            RemoteError::Absent => Self::Absent,
+        }
+    }
+}
+
+impl From<PlaceError> for Fault {
+    fn from(error: PlaceError) -> Self {
+        match error {
+            PlaceError::Failed(status) => Self::Local(status),
+            PlaceError::Absent => Self::Absent,
+        }
     }
 }
 
@@ -167,8 +189,7 @@ impl Inbound {
             return Err(Fault::Local(WcStatus::LocLenErr));
         }
         if len != 0 {
-            env.place_recv(recv.slot, placed, len)
-                .map_err(Fault::Local)?;
+            env.place_recv(recv.slot, placed, len)?;
         }
         let placed = placed.wrapping_add(len);
         if !opcode.ends() {

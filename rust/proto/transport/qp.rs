@@ -88,6 +88,10 @@ pub enum RxDrop {
     NoRecv,
     /// The key that the message invalidates is in use at the moment.
     Busy,
+    /// The memory that the packet needs is not there now. The packet has had no effect that its coming again
+    /// would repeat: the driver has the memory come, and then gives the machine the packet again, before all
+    /// that came after it.
+    Absent,
     /// Packets are missing before this one.
     OutOfSequence,
     /// This packet came before.
@@ -371,6 +375,16 @@ where
             self.requester.transmitted(env);
         }
         self.settle(env);
+    }
+
+    /// The payload of the segment polled last is not there now, and the segment was not sent: it will be polled
+    /// again. To be called before any other method.
+    pub fn put_back(&mut self, segment: &TxSegment) {
+        match segment.payload {
+            Payload::None => {}
+            Payload::Wqe { .. } => self.requester.put_back(),
+            Payload::Remote { .. } => self.responder.put_back(segment),
+        }
     }
 
     /// The payload of the segment polled last could not be gathered, and the segment was not sent. `status` is

@@ -71,6 +71,16 @@ struct Parked {
     status: WcStatus,
 }
 
+/// Where a requester was before it polled a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    cursor: Position,
+    cursor_psn: Psn,
+    sent_end: Psn,
+    part_end: Psn,
+    unasked: u32,
+}
+
 /// How far the work of a send queue has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -128,6 +138,8 @@ pub(super) struct Requester<S> {
     part_end: Psn,
     /// Packets sent since one asked for an acknowledgement.
     unasked: u32,
+    /// Before the segment that was polled last.
+    before: Mark,
     retries_left: u8,
     rnr_retries_left: u8,
     timer: Timer,
@@ -160,6 +172,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             window: Window::default(),
             part_end: Psn::default(),
             unasked: 0,
+            before: Mark::default(),
             retries_left: 0,
             rnr_retries_left: 0,
             timer: Timer::Off,

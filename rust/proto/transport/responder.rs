@@ -183,6 +183,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
                 self.put_off(config.min_rnr_timer);
                 Err(RxDrop::NoRecv.into())
             }
+            // Whatever is to be said about it will be said when it comes again.
+            Err(Fault::Absent) => Err(RxDrop::Absent.into()),
             Err(Fault::Busy) => {
                 self.put_off(pause_while_busy(self.busy));
                 self.busy = self.busy.saturating_add(1);
@@ -268,16 +270,20 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Tells the peer, the consumer, and the caller, that the expected request is refused for good.
     fn refuse(&mut self, fault: Fault, env: &mut impl Env) -> Refusal {
         let code = match fault {
-            Fault::Local(WcStatus::LocLenErr) | Fault::Invalid | Fault::NotReady | Fault::Busy => {
-                NakCode::InvalidRequest
-            }
+            Fault::Local(WcStatus::LocLenErr)
+            | Fault::Invalid
+            | Fault::NotReady
+            | Fault::Absent
+            | Fault::Busy => NakCode::InvalidRequest,
             Fault::Access => NakCode::RemoteAccessError,
             Fault::Local(_) => NakCode::RemoteOperationalError,
         };
         match fault {
             Fault::Local(status) => self.inbound.complete_error(status, env),
             Fault::Access => env.event(QpEvent::AccessErr),
-            Fault::Invalid | Fault::NotReady | Fault::Busy => env.event(QpEvent::ReqErr),
+            Fault::Invalid | Fault::NotReady | Fault::Absent | Fault::Busy => {
+                env.event(QpEvent::ReqErr)
+            }
         }
         self.reply = Reply::Refused(self.expected, code);
         Refusal::Fatal
@@ -290,6 +296,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             self.reply = Reply::Refused(psn, NakCode::RemoteAccessError);
         }
         psn.is_some()
+    }
+
+    /// The segment of an answer with data that was polled last was not sent: it is to be polled again.
+    pub(super) fn put_back(&mut self, segment: &TxSegment) {
+        self.fetches.put_back(segment);
     }
 
     /// Whether there may be a response to send.

@@ -91,11 +91,11 @@ mod tests {
                 len: BYTES as u32,
             })
         }
-        fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
             self.place(offset, len);
             Ok(())
         }
-        fn place_grh(&mut self, _: RecvSlot, _: Option<&Grh>) -> Result<(), WcStatus> {
+        fn place_grh(&mut self, _: RecvSlot, _: Option<&Grh>) -> Result<(), PlaceError> {
             Ok(())
         }
         fn check_remote(
@@ -112,18 +112,18 @@ mod tests {
                 Err(RemoteFault)
             }
         }
-        fn place_remote(&mut self, _: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+        fn place_remote(&mut self, _: Key, va: u64, len: u32) -> Result<(), RemoteError> {
             self.place(va as u32, len);
             Ok(())
         }
-        fn atomic(&mut self, _: Key, _: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+        fn atomic(&mut self, _: Key, _: u64, op: AtomicOp) -> Result<u64, RemoteError> {
             let old = self.counter;
             if let AtomicOp::FetchAdd { add } = op {
                 self.counter = old.wrapping_add(add);
             }
             Ok(old)
         }
-        fn atomic_write(&mut self, _: Key, _: u64) -> Result<(), RemoteFault> {
+        fn atomic_write(&mut self, _: Key, _: u64) -> Result<(), RemoteError> {
             self.counter = self.counter.wrapping_add(1);
             Ok(())
         }
@@ -139,11 +139,11 @@ mod tests {
         fn invalidate(&mut self, _: Key) -> Result<(), InvalidateError> {
             Err(InvalidateError::Fault)
         }
-        fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+        fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
             self.place(offset, len);
             Ok(())
         }
-        fn place_local_u64(&mut self, _: SendSlot, value: u64) -> Result<(), WcStatus> {
+        fn place_local_u64(&mut self, _: SendSlot, value: u64) -> Result<(), PlaceError> {
             self.result = Some(value);
             Ok(())
         }

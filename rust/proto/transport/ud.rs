@@ -5,7 +5,10 @@
 //! Source: IBA "Unreliable Datagram", "Q_Key", "Subnet Management Interface", "General Service Interface".
 
 use crate::transport::config::QpConfig;
-use crate::transport::env::Env;
+use crate::transport::env::{
+    Env,
+    PlaceError, //
+};
 use crate::transport::inbound::{
     path_bits,
     Inbound, //
@@ -136,9 +139,13 @@ pub(super) fn receive(
             0 => Ok(()),
             _ => env.place_recv(recv.slot, GRH_AREA, len),
         });
-    if let Err(status) = placed {
-        inbound.complete_error(status, env);
-        return Err(Refusal::Fatal);
+    match placed {
+        Ok(()) => {}
+        Err(PlaceError::Absent) => return Err(RxDrop::Absent.into()),
+        Err(PlaceError::Failed(status)) => {
+            inbound.complete_error(status, env);
+            return Err(Refusal::Fatal);
+        }
     }
     inbound.complete(env, |recv| Wc {
         byte_len,

@@ -2,7 +2,10 @@
 
 //! Access rights of memory regions, windows and queue pairs.
 
-use super::flags::flag_set;
+use super::flags::{
+    c_enum,
+    flag_set, //
+};
 use sib_bindings as bindings;
 
 flag_set! {
@@ -30,5 +33,17 @@ flag_set! {
         FLUSH_GLOBAL = bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL,
         /// FLUSH to persistence.
         FLUSH_PERSISTENT = bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT,
+    }
+}
+
+c_enum! {
+    /// What a program says of the memory of a region that comes and goes, `enum ib_uverbs_advise_mr_advice`.
+    pub enum Advice(u32) {
+        /// It will be read.
+        Prefetch = bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
+        /// It will be written.
+        PrefetchWrite = bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+        /// What is there of it will be read.
+        PrefetchNoFault = bindings::ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
     }
 }

@@ -52,6 +52,28 @@ flag_set! {
     }
 }
 
+flag_set! {
+    /// What a transport does with memory whose pages come and go, `enum ib_odp_transport_cap_bits`.
+    pub struct OdpCaps(u32) {
+        /// SEND, from there.
+        SEND = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND,
+        /// Receives.
+        RECV = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV,
+        /// RDMA WRITE, from there and to there.
+        WRITE = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE,
+        /// RDMA READ.
+        READ = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ,
+        /// Atomic operations.
+        ATOMIC = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC,
+        /// Receives of a shared receive queue.
+        SRQ_RECV = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV,
+        /// FLUSH.
+        FLUSH = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_FLUSH,
+        /// ATOMIC WRITE.
+        ATOMIC_WRITE = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC_WRITE,
+    }
+}
+
 c_enum! {
     /// Which accesses the atomic operations of a device are atomic to.
     pub enum AtomicCap(u32) {
@@ -85,6 +107,12 @@ pub struct DeviceAttr {
     pub hw_ver: u32,
     /// Capabilities.
     pub caps: DeviceCaps,
+    /// What reliable connections do with memory whose pages come and go.
+    pub rc_odp: OdpCaps,
+    /// The same of unreliable connections.
+    pub uc_odp: OdpCaps,
+    /// The same of datagrams.
+    pub ud_odp: OdpCaps,
     /// Queue pairs.
     pub max_qp: u32,
     /// Work requests of one work queue.

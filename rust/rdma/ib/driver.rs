@@ -5,6 +5,7 @@
 use super::{
     unsupported,
     AccessFlags,
+    Advice,
     AhAttr,
     CounterName,
     CqUpcall,
@@ -29,6 +30,7 @@ use super::{
 };
 use crate::mem::{
     KernelSpace,
+    OnDemand,
     Umem, //
 };
 use crate::ring::Ring;
@@ -328,6 +330,36 @@ pub trait Driver: Sized + Send + Sync + 'static {
         iova: u64,
         access: AccessFlags,
     ) -> Result<NewMr<Self::Mr>>;
+
+    /// Registers memory of a user whose pages come and go.
+    ///
+    /// Keys refer to the bytes of `memory` as `iova..iova + length`.
+    fn reg_on_demand_mr(
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        memory: OnDemand,
+        length: u64,
+        iova: u64,
+        access: AccessFlags,
+    ) -> Result<NewMr<Self::Mr>> {
+        let _ = (cx, s, pd, memory, length, iova, access);
+        Err(unsupported())
+    }
+
+    /// Takes an advice about memory, which lists name by local keys. With `flush` it is to be followed before the
+    /// return.
+    fn advise_mr(
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        pd: &Self::Pd,
+        advice: Advice,
+        flush: bool,
+        list: &[Sge],
+    ) -> Result {
+        let _ = (cx, s, pd, advice, flush, list);
+        Err(unsupported())
+    }
 
     /// Registers all memory of the kernel, by its virtual addresses.
     fn get_dma_mr(

@@ -107,6 +107,11 @@ impl<D: Driver> OpsTable<D> {
         get_dma_mr: Some(mr::get_dma_mr::<D>),
         reg_user_mr: Some(mr::reg_user_mr::<D>),
         dereg_mr: Some(mr::dereg_mr::<D>),
+        advise_mr: if D::HAS_ADVISE_MR {
+            Some(mr::advise_mr::<D>)
+        } else {
+            None
+        },
         alloc_mr: if D::HAS_ALLOC_MR {
             Some(mr::alloc_mr::<D>)
         } else {

@@ -4,7 +4,8 @@
 
 use super::{
     KernelRange,
-    Pages, //
+    Pages,
+    PresentUse, //
 };
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -39,6 +40,7 @@ impl From<AccessError> for Error {
 enum Backing<'a> {
     Pages(&'a Pages),
     Kernel(&'a KernelRange),
+    Present(&'a PresentUse),
 }
 
 /// Bytes that are contiguous in the kernel's address space.
@@ -87,6 +89,16 @@ impl<'a> From<&'a KernelRange> for Region<'a> {
 }
 
 impl<'a> Region<'a> {
+    /// The `len` bytes that an access is about.
+    pub(super) fn present(present: &'a PresentUse, len: usize) -> Self {
+        // INVARIANT: The whole of the backing.
+        Self {
+            backing: Backing::Present(present),
+            start: 0,
+            len,
+        }
+    }
+
     /// The size in bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -117,6 +129,7 @@ impl<'a> Region<'a> {
         match self.backing {
             Backing::Pages(pages) => pages.is_writable(),
             Backing::Kernel(_) => true,
+            Backing::Present(present) => present.is_writable(),
         }
     }
 
@@ -201,6 +214,7 @@ impl<'a> Region<'a> {
         let piece = match self.backing {
             Backing::Pages(pages) => pages.piece(at, left.min(max))?,
             Backing::Kernel(range) => range.piece(at)?,
+            Backing::Present(present) => present.piece(at, left.min(max))?,
         };
         let len = piece.len.min(left).min(max);
         // INVARIANT: Not longer than the piece.

@@ -3,6 +3,7 @@
 //! Making and removing queue pairs.
 
 use super::{
+    absence::Absence,
     env::{
         Events,
         Withheld, //
@@ -143,6 +144,7 @@ pub(crate) fn create(
         sends: SendQueue::new(init.ty, &cap, slots, sq_ring.clone().map(Consumer::new))?,
         recvs,
         entry: RecvEntry::new(),
+        absence: Absence::new(),
         events: Events::default(),
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
@@ -175,6 +177,7 @@ pub(crate) fn create(
         port: Atomic::new(port),
         state <- LevelLock::new(state),
         work <- new_work!("Qp::work"),
+        memory <- new_work!("Qp::memory"),
         timer <- Timer::new(),
     }? Error))?;
     qp.timer
@@ -291,6 +294,7 @@ pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &
     reset(cx, qp);
     qp.timer.shutdown(cx, sleepable);
     qp.work.cancel(cx, sleepable);
+    qp.memory.cancel(cx, sleepable);
     qp.close(cx, sleepable);
     reset(cx, qp);
     for cq in [&qp.send_cq, &qp.recv_cq] {
@@ -310,15 +314,19 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     let _ = state.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
         machine.modify(QpState::Reset, AttrMask::STATE, &config, env)
     });
-    state.forget();
+    let absence = state.forget();
+    // What it lets go of may be much.
+    drop(guard);
+    drop(absence);
 }
 
 impl State {
-    /// Forgets what the machine forgets at a reset.
-    pub(super) fn forget(&mut self) {
+    /// Forgets what the machine forgets at a reset, and returns what waited.
+    pub(super) fn forget(&mut self) -> Absence {
         self.sends.clear();
         self.recvs.clear();
         self.withheld.clear();
         self.idle = 0;
+        core::mem::replace(&mut self.absence, Absence::new())
     }
 }

@@ -3,6 +3,10 @@
 //! What the machine of a queue pair sees of its surroundings, while the queue pair is locked.
 
 use super::{
+    absence::{
+        Absence,
+        Need, //
+    },
     send::{
         Payload,
         SendQueue, //
@@ -32,10 +36,12 @@ use proto::transport::{
     AtomicOp,
     Env,
     InvalidateError,
+    PlaceError,
     Placement,
     QpEvent,
     RecvSlot,
     RecvWqe,
+    RemoteError,
     RemoteFault,
     SendSlot,
     Wc,
@@ -135,6 +141,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) sends: &'a mut SendQueue,
     pub(super) recvs: &'a mut RecvQueue,
     pub(super) entry: &'a mut RecvEntry,
+    pub(super) absence: &'a mut Absence,
     pub(super) events: &'a mut Events,
     pub(super) withheld: &'a mut Withheld,
     /// Whether send completions are to be withheld.
@@ -149,14 +156,15 @@ impl Surroundings<'_> {
     /// Copies `len` bytes of the packet from `skip` on to the buffers of a list, from their byte
     /// `offset` on.
     fn scatter(
-        qp: &Qp,
+        (qp, need): (&Qp, &mut Need),
         cx: &mut Cx<'_, QpLock, Off>,
         list: &[Sge],
         mut offset: u32,
         source: &Source<'_>,
         len: u32,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), PlaceError> {
         let mut done: u32 = 0;
+        let mut absent = false;
         for sge in list {
             let left = len.saturating_sub(done);
             if left == 0 {
@@ -167,20 +175,29 @@ impl Surroundings<'_> {
                 continue;
             }
             let part = left.min(sge.length.wrapping_sub(offset));
-            let piece = qp
-                .pd
-                .local(cx.reborrow(), qp.space.as_ref(), sge, (offset, part), true)?;
-            let region = piece.region().ok_or(WcStatus::LocProtErr)?;
-            source
-                .copy_to(done as usize, &region, 0, part as usize)
-                .map_err(|_| WcStatus::LocProtErr)?;
+            let space = qp.space.as_ref();
+            let piece = qp.pd.local(cx.reborrow(), space, sge, (offset, part), true);
+            match piece.map_err(|miss| need.local(miss)) {
+                Ok(piece) if !absent => {
+                    let region = piece.region().ok_or(WcStatus::LocProtErr)?;
+                    source
+                        .copy_to(done as usize, &region, 0, part as usize)
+                        .map_err(|_| WcStatus::LocProtErr)?;
+                }
+                // All that is not there is to come at once.
+                Ok(_) => {}
+                Err(PlaceError::Absent) => absent = true,
+                Err(error) => return Err(error),
+            }
             done = done.saturating_add(part);
             offset = 0;
         }
-        if done == len {
+        if absent {
+            Err(PlaceError::Absent)
+        } else if done == len {
             Ok(())
         } else {
-            Err(WcStatus::LocLenErr)
+            Err(WcStatus::LocLenErr.into())
         }
     }
 
@@ -191,11 +208,12 @@ impl Surroundings<'_> {
         va: u64,
         len: u32,
         access: Access,
-    ) -> Result<Piece, RemoteFault> {
+    ) -> Result<Piece, RemoteError> {
+        let need = &mut self.absence.taking;
         self.qp
             .pd
             .remote(self.cx.reborrow(), self.qp.serial, rkey, (va, len), access)
-            .ok_or(RemoteFault)
+            .map_err(|miss| need.remote(miss))
     }
 }
 
@@ -212,19 +230,33 @@ impl Env for Surroundings<'_> {
         })
     }
 
-    fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         let list = self.entry.sges();
-        Self::scatter(self.qp, &mut self.cx, list, offset, &self.source, len)
+        Self::scatter(
+            (self.qp, &mut self.absence.taking),
+            &mut self.cx,
+            list,
+            offset,
+            &self.source,
+            len,
+        )
     }
 
-    fn place_grh(&mut self, _slot: RecvSlot, header: Option<&Grh>) -> Result<(), WcStatus> {
+    fn place_grh(&mut self, _slot: RecvSlot, header: Option<&Grh>) -> Result<(), PlaceError> {
         let mut bytes = [0; grh::LEN];
         if let Some(header) = header {
             header.emit(&mut bytes).map_err(|_| WcStatus::GeneralErr)?;
         }
         let list = self.entry.sges();
         let source = Source::Bytes(&bytes);
-        Self::scatter(self.qp, &mut self.cx, list, 0, &source, grh::LEN as u32)
+        Self::scatter(
+            (self.qp, &mut self.absence.taking),
+            &mut self.cx,
+            list,
+            0,
+            &source,
+            grh::LEN as u32,
+        )
     }
 
     fn check_remote(
@@ -234,37 +266,47 @@ impl Env for Surroundings<'_> {
         len: u32,
         access: Access,
     ) -> Result<(), RemoteFault> {
-        self.remote(rkey, va, len, access).map(drop)
+        let cx = self.cx.reborrow();
+        let range = (va, len);
+        if self
+            .qp
+            .pd
+            .may_access(cx, self.qp.serial, rkey, range, access)
+        {
+            Ok(())
+        } else {
+            Err(RemoteFault)
+        }
     }
 
-    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteError> {
         let piece = self.remote(rkey, va, len, Access::Write)?;
-        let region = piece.region().ok_or(RemoteFault)?;
+        let region = piece.region().ok_or(RemoteError::Fault)?;
         self.source
             .copy_to(0, &region, 0, len as usize)
-            .map_err(|_| RemoteFault)
+            .map_err(|_| RemoteError::Fault)
     }
 
-    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteError> {
         let piece = self.remote(rkey, va, size_of::<u64>() as u32, Access::Atomic)?;
-        let region = piece.region().ok_or(RemoteFault)?;
+        let region = piece.region().ok_or(RemoteError::Fault)?;
         match op {
             AtomicOp::CompareSwap { compare, swap } => region.compare_swap(0, compare, swap),
             AtomicOp::FetchAdd { add } => region.fetch_add(0, add),
         }
-        .map_err(|_| RemoteFault)
+        .map_err(|_| RemoteError::Fault)
     }
 
-    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault> {
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteError> {
         let mut bytes = [0; size_of::<u64>()];
         self.source
             .copy_out(0, &mut bytes)
-            .map_err(|_| RemoteFault)?;
+            .map_err(|_| RemoteError::Fault)?;
         let piece = self.remote(rkey, va, bytes.len() as u32, Access::Write)?;
-        let region = piece.region().ok_or(RemoteFault)?;
+        let region = piece.region().ok_or(RemoteError::Fault)?;
         region
             .store(0, u64::from_ne_bytes(bytes))
-            .map_err(|_| RemoteFault)
+            .map_err(|_| RemoteError::Fault)
     }
 
     fn flush(
@@ -294,24 +336,36 @@ impl Env for Surroundings<'_> {
             })
     }
 
-    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         match self.sends.payload(slot) {
-            Payload::Gather(list) => {
-                Self::scatter(self.qp, &mut self.cx, list, offset, &self.source, len)
-            }
-            Payload::Inline(_) => Err(WcStatus::LocProtErr),
+            Payload::Gather(list) => Self::scatter(
+                (self.qp, &mut self.absence.taking),
+                &mut self.cx,
+                list,
+                offset,
+                &self.source,
+                len,
+            ),
+            Payload::Inline(_) => Err(WcStatus::LocProtErr.into()),
         }
     }
 
-    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus> {
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), PlaceError> {
         let bytes = value.to_ne_bytes();
         match self.sends.payload(slot) {
             Payload::Gather(list) => {
                 let source = Source::Bytes(&bytes);
                 let len = bytes.len() as u32;
-                Self::scatter(self.qp, &mut self.cx, list, 0, &source, len)
+                Self::scatter(
+                    (self.qp, &mut self.absence.taking),
+                    &mut self.cx,
+                    list,
+                    0,
+                    &source,
+                    len,
+                )
             }
-            Payload::Inline(_) => Err(WcStatus::LocProtErr),
+            Payload::Inline(_) => Err(WcStatus::LocProtErr.into()),
         }
     }
 

@@ -31,6 +31,7 @@ use kernel::prelude::*;
 use proto::transport::{
     self as machine,
     Access,
+    PlaceError,
     QpConfig,
     TxSegment,
     WcStatus, //
@@ -65,6 +66,8 @@ pub(super) struct Transmitter {
     reply: Option<TxSegment>,
     /// Whether an operation of this side has to wait.
     waits: bool,
+    /// Whether the segment to send has to wait for its memory.
+    absent: bool,
 }
 
 /// What a look at the machine has led to.
@@ -77,6 +80,8 @@ enum Step {
     End {
         /// There is more to send, and somebody else has to do that.
         exhausted: bool,
+        /// There is, but its memory is not.
+        absent: bool,
         /// What the clients are to be told.
         events: Events,
     },
@@ -115,25 +120,31 @@ impl Flight {
     fn load(
         &mut self,
         qp: &Qp,
-        state: &State,
+        state: &mut State,
         cx: &mut Cx<'_, QpLock, Off>,
         payload: &machine::Payload,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), PlaceError> {
+        let need = &mut state.absence.sending;
+        need.begin();
         match *payload {
             machine::Payload::None => Ok(()),
             machine::Payload::Remote { rkey, va, len } => {
                 let piece = qp
                     .pd
                     .remote(cx.reborrow(), qp.serial, rkey, (va, len), Access::Read)
-                    .ok_or(WcStatus::RemAccessErr)?;
+                    .map_err(|miss| need.local(miss))?;
                 self.gather.push(piece);
                 Ok(())
             }
             machine::Payload::Wqe { slot, offset, len } => match state.sends.payload(slot) {
-                Payload::Inline(bytes) => self.load_inline(bytes, offset as usize, len as usize),
+                Payload::Inline(bytes) => {
+                    self.load_inline(bytes, offset as usize, len as usize)?;
+                    Ok(())
+                }
                 Payload::Gather(list) => {
                     let mut skip = offset;
                     let mut left = len;
+                    let mut absent = false;
                     for sge in list {
                         if left == 0 {
                             break;
@@ -144,19 +155,26 @@ impl Flight {
                         }
                         let part = left.min(sge.length.wrapping_sub(skip));
                         let space = qp.space.as_ref();
-                        let piece = qp
-                            .pd
-                            .local(cx.reborrow(), space, sge, (skip, part), false)?;
-                        if piece.region().is_none() || !self.gather.push(piece) {
-                            return Err(WcStatus::LocProtErr);
+                        let piece = qp.pd.local(cx.reborrow(), space, sge, (skip, part), false);
+                        match piece.map_err(|miss| need.local(miss)) {
+                            Ok(piece) => {
+                                if piece.region().is_none() || !self.gather.push(piece) {
+                                    return Err(WcStatus::LocProtErr.into());
+                                }
+                            }
+                            // All that is not there is to come at once.
+                            Err(PlaceError::Absent) => absent = true,
+                            Err(error) => return Err(error),
                         }
                         left = left.wrapping_sub(part);
                         skip = 0;
                     }
-                    if left == 0 {
+                    if absent {
+                        Err(PlaceError::Absent)
+                    } else if left == 0 {
                         Ok(())
                     } else {
-                        Err(WcStatus::LocLenErr)
+                        Err(WcStatus::LocLenErr.into())
                     }
                 }
             },
@@ -190,11 +208,12 @@ impl Transmitter {
             last: false,
             reply: None,
             waits: false,
+            absent: false,
         };
         Ok(KBox::new(transmitter, GFP_KERNEL)?)
     }
 
-    /// Fetches the next segment; false if there is none. Work requests whose payload is out of reach fail.
+    /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.
     fn fetch(&mut self, qp: &Qp, state: &mut State, cx: &mut Cx<'_, QpLock, Off>) -> bool {
         loop {
             let now = crate::fabric::now();
@@ -210,11 +229,16 @@ impl Transmitter {
             let loaded = self
                 .flight
                 .load(qp, state, cx, &payload)
-                .and_then(|()| self.seal());
-            let Err(status) = loaded else {
+                .and_then(|()| self.seal().map_err(PlaceError::from));
+            let Err(error) = loaded else {
                 return true;
             };
             self.flight.clear();
+            let PlaceError::Failed(status) = error else {
+                state.machine.put_back(&self.segment);
+                self.absent = true;
+                return false;
+            };
             state.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
                 machine.gather_failed(&payload, status, env);
             });
@@ -323,6 +347,7 @@ impl State {
         }
         own.end = None;
         let waits = core::mem::take(&mut own.waits);
+        let absent = core::mem::take(&mut own.absent);
         self.transmitter = Some(own);
         self.withheld.release(cx, qp);
         self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
@@ -331,6 +356,7 @@ impl State {
         qp.watch(self);
         Step::End {
             exhausted: exhausted || waits,
+            absent,
             events: core::mem::take(&mut self.events),
         }
     }
@@ -377,7 +403,7 @@ impl Qp {
             state.step(own, qp, &mut cx, run)
         };
         let mut sent: u32 = 0;
-        let (exhausted, events) = loop {
+        let (exhausted, absent, events) = loop {
             let own = match step {
                 Step::Find(mut own, address) => {
                     own.end = None;
@@ -393,7 +419,11 @@ impl Qp {
                     }
                     own
                 }
-                Step::End { exhausted, events } => break (exhausted, events),
+                Step::End {
+                    exhausted,
+                    absent,
+                    events,
+                } => break (exhausted, absent, events),
             };
             let mut guard = cx.lock(&qp.state);
             let (state, mut cx) = guard.split();
@@ -403,6 +433,9 @@ impl Qp {
             if let Some(qp) = qp.try_clone() {
                 Qp::schedule(qp);
             }
+        }
+        if absent {
+            Qp::await_memory(qp);
         }
         qp.deliver(cx, irqs, events);
         Ok(())

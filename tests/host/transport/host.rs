@@ -7,10 +7,12 @@ use proto::transport::{
     AtomicOp,
     Env,
     InvalidateError,
+    PlaceError,
     Placement,
     QpEvent,
     RecvSlot,
     RecvWqe,
+    RemoteError,
     RemoteFault,
     SendSlot,
     Wc,
@@ -64,6 +66,8 @@ pub(crate) struct Host {
     pub(crate) bad_operations: bool,
     /// Whether the memory goes once a peer has been allowed to reach it.
     pub(crate) leaves: bool,
+    /// Whether the memory that is accessed next is not there.
+    pub(crate) absent: bool,
 }
 
 impl Host {
@@ -101,6 +105,14 @@ impl Host {
         self.memory.get_mut(start..end).ok_or(RemoteFault)
     }
 
+    /// As [`Self::remote`], for an access.
+    fn reach(&mut self, rkey: Key, va: u64, len: u32) -> Result<&mut [u8], RemoteError> {
+        if std::mem::take(&mut self.absent) {
+            return Err(RemoteError::Absent);
+        }
+        Ok(self.remote(rkey, va, len)?)
+    }
+
     /// Executes a local operation.
     pub(crate) fn execute(&mut self, slot: SendSlot) -> WcStatus {
         self.executed
@@ -116,9 +128,11 @@ impl Host {
         buffer[offset as usize..][..data.len()].copy_from_slice(data);
     }
 
-    fn local_status(&self) -> Result<(), WcStatus> {
-        if self.bad_buffers {
-            Err(WcStatus::LocProtErr)
+    fn local_status(&mut self) -> Result<(), PlaceError> {
+        if std::mem::take(&mut self.absent) {
+            Err(PlaceError::Absent)
+        } else if self.bad_buffers {
+            Err(WcStatus::LocProtErr.into())
         } else {
             Ok(())
         }
@@ -130,14 +144,14 @@ impl Env for Host {
         self.recv_queue.pop_front()
     }
 
-    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         self.local_status()?;
         let data = &self.packet[..len as usize];
         Self::local(&mut self.recv_buffers[slot.0 as usize], offset, data);
         Ok(())
     }
 
-    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), WcStatus> {
+    fn place_grh(&mut self, slot: RecvSlot, grh: Option<&Grh>) -> Result<(), PlaceError> {
         self.local_status()?;
         if let Some(grh) = grh {
             let mut bytes = [0; 40];
@@ -162,16 +176,16 @@ impl Env for Host {
         checked
     }
 
-    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
+    fn place_remote(&mut self, rkey: Key, va: u64, len: u32) -> Result<(), RemoteError> {
         assert_ne!(len, 0);
         let data = self.packet[..len as usize].to_vec();
-        self.remote(rkey, va, len)?.copy_from_slice(&data);
+        self.reach(rkey, va, len)?.copy_from_slice(&data);
         Ok(())
     }
 
-    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+    fn atomic(&mut self, rkey: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteError> {
         assert_eq!(va % 8, 0);
-        let bytes = self.remote(rkey, va, 8)?;
+        let bytes = self.reach(rkey, va, 8)?;
         let old = u64::from_ne_bytes(bytes.try_into().unwrap());
         let new = match op {
             AtomicOp::CompareSwap { compare, swap } if old == compare => swap,
@@ -182,10 +196,10 @@ impl Env for Host {
         Ok(old)
     }
 
-    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteFault> {
+    fn atomic_write(&mut self, rkey: Key, va: u64) -> Result<(), RemoteError> {
         assert_eq!(va % 8, 0);
         let data: [u8; 8] = self.packet[..].try_into().unwrap();
-        self.remote(rkey, va, 8)?.copy_from_slice(&data);
+        self.reach(rkey, va, 8)?.copy_from_slice(&data);
         Ok(())
     }
 
@@ -215,19 +229,19 @@ impl Env for Host {
         Ok(())
     }
 
-    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         self.local_status()?;
         assert_ne!(len, 0);
         let data = &self.packet[..len as usize];
         let buffer = &mut self.send_buffers[slot.get() as usize];
         if (offset as usize + data.len()) > buffer.len() {
-            return Err(WcStatus::LocProtErr);
+            return Err(WcStatus::LocProtErr.into());
         }
         Self::local(buffer, offset, data);
         Ok(())
     }
 
-    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), WcStatus> {
+    fn place_local_u64(&mut self, slot: SendSlot, value: u64) -> Result<(), PlaceError> {
         self.local_status()?;
         let buffer = &mut self.send_buffers[slot.get() as usize];
         Self::local(buffer, 0, &value.to_ne_bytes());

@@ -127,6 +127,7 @@ impl Account {
             duplicate_percent: 3,
             reorder_percent: dice.below(30) as u8,
             cut_percent: 20,
+            absent_percent: 10,
             longest_span: 6,
             pace_nanos: 0,
         };

@@ -62,12 +62,20 @@ fn order() -> impl Strategy<Value = Order> {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 1..12u32).prop_map(
-        |(drop_percent, duplicate_percent, reorder_percent, cut_percent, longest_span)| Faults {
+    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 0..40u8, 1..12u32).prop_map(
+        |(
             drop_percent,
             duplicate_percent,
             reorder_percent,
             cut_percent,
+            absent_percent,
+            longest_span,
+        )| Faults {
+            drop_percent,
+            duplicate_percent,
+            reorder_percent,
+            cut_percent,
+            absent_percent,
             longest_span,
             pace_nanos: 0,
         },

@@ -89,6 +89,8 @@ pub(crate) struct Faults {
     pub(crate) reorder_percent: u8,
     /// Of segments that are cut into packets.
     pub(crate) cut_percent: u8,
+    /// Of segments whose memory is not there when they are to be sent, or to be taken.
+    pub(crate) absent_percent: u8,
     /// Packets of the longest segment that a sender may emit.
     pub(crate) longest_span: u32,
     /// What the link takes for each segment; others wait meanwhile, however many.
@@ -401,6 +403,10 @@ impl World {
                 };
                 assert!(has_output);
                 any = true;
+                if !segment.payload.is_empty() && self.dice.percent(self.faults.absent_percent) {
+                    node.qp.put_back(&segment);
+                    continue;
+                }
                 match node.gather(&segment.payload) {
                     Ok(payload) => self.launch(from, segment, payload),
                     Err(status) => {
@@ -521,9 +527,16 @@ impl World {
             }
             let len = flight.payload.len() as u32;
             node.host.packet = flight.payload;
-            let result = node
-                .qp
-                .on_packet(now, &flight.header, flight.span, len, &mut node.host);
+            let result = loop {
+                node.host.absent = self.dice.percent(self.faults.absent_percent);
+                let result =
+                    node.qp
+                        .on_packet(now, &flight.header, flight.span, len, &mut node.host);
+                if result != Err(RxDrop::Absent) {
+                    break result;
+                }
+            };
+            node.host.absent = false;
             self.drops.extend(result.err());
         }
         true

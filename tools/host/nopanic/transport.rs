@@ -11,6 +11,7 @@ use proto::transport::{
     InvalidateError,
     ModifyError,
     Payload,
+    PlaceError,
     Placement,
     PostError,
     Qp,
@@ -20,6 +21,7 @@ use proto::transport::{
     QpType,
     RecvSlot,
     RecvWqe,
+    RemoteError,
     RemoteFault,
     Resource,
     RxDrop,
@@ -38,9 +40,10 @@ use wire::Key;
 /// Surroundings that the optimiser cannot see through.
 pub struct Opaque {
     pub recv: fn() -> Option<RecvWqe>,
-    pub place: fn(u32, u32) -> Result<(), WcStatus>,
+    pub place: fn(u32, u32) -> Result<(), PlaceError>,
     pub remote: fn(u64, u32) -> Result<(), RemoteFault>,
-    pub value: fn(u64, AtomicOp) -> Result<u64, RemoteFault>,
+    pub value: fn(u64, AtomicOp) -> Result<u64, RemoteError>,
+    pub access: fn(u64, u32) -> Result<(), RemoteError>,
     pub wc: fn(Wc),
     pub event: fn(QpEvent),
 }
@@ -49,23 +52,23 @@ impl Env for Opaque {
     fn take_recv(&mut self) -> Option<RecvWqe> {
         (self.recv)()
     }
-    fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         (self.place)(offset, len)
     }
-    fn place_grh(&mut self, _: RecvSlot, _: Option<&Grh>) -> Result<(), WcStatus> {
+    fn place_grh(&mut self, _: RecvSlot, _: Option<&Grh>) -> Result<(), PlaceError> {
         (self.place)(0, 40)
     }
     fn check_remote(&mut self, _: Key, va: u64, len: u32, _: Access) -> Result<(), RemoteFault> {
         (self.remote)(va, len)
     }
-    fn place_remote(&mut self, _: Key, va: u64, len: u32) -> Result<(), RemoteFault> {
-        (self.remote)(va, len)
+    fn place_remote(&mut self, _: Key, va: u64, len: u32) -> Result<(), RemoteError> {
+        (self.access)(va, len)
     }
-    fn atomic(&mut self, _: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+    fn atomic(&mut self, _: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteError> {
         (self.value)(va, op)
     }
-    fn atomic_write(&mut self, _: Key, va: u64) -> Result<(), RemoteFault> {
-        (self.remote)(va, 8)
+    fn atomic_write(&mut self, _: Key, va: u64) -> Result<(), RemoteError> {
+        (self.access)(va, 8)
     }
     fn flush(
         &mut self,
@@ -79,10 +82,10 @@ impl Env for Opaque {
     fn invalidate(&mut self, rkey: Key) -> Result<(), InvalidateError> {
         (self.remote)(0, rkey.get()).map_err(|_| InvalidateError::Busy)
     }
-    fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), WcStatus> {
+    fn place_local(&mut self, _: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         (self.place)(offset, len)
     }
-    fn place_local_u64(&mut self, slot: SendSlot, _: u64) -> Result<(), WcStatus> {
+    fn place_local_u64(&mut self, slot: SendSlot, _: u64) -> Result<(), PlaceError> {
         (self.place)(slot.get(), 8)
     }
     fn complete_send(&mut self, wc: Wc) {

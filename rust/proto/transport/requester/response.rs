@@ -7,7 +7,10 @@
 use super::Requester;
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
-use crate::transport::env::Env;
+use crate::transport::env::{
+    Env,
+    PlaceError, //
+};
 use crate::transport::qp::RxDrop;
 use crate::transport::wc::WcStatus;
 use crate::transport::wqe::{
@@ -51,14 +54,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             | Operation::ReadRespLast
             | Operation::ReadRespOnly => {
                 self.expect_answer(now, psn, config, env)?;
-                self.on_read_response(now, (span, len), config, env);
-                Ok(())
+                self.on_read_response(now, (span, len), config, env)
             }
             Operation::AtomicAck => {
                 let answer = header.atomic_ack.ok_or(RxDrop::Malformed)?;
                 self.expect_answer(now, psn, config, env)?;
-                self.on_atomic_response(now, answer.original, config, env);
-                Ok(())
+                self.on_atomic_response(now, answer.original, config, env)
             }
             _ => Err(RxDrop::Opcode),
         }
@@ -121,10 +122,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         (span, len): (u32, u32),
         config: &QpConfig,
         env: &mut impl Env,
-    ) {
+    ) -> Result<(), RxDrop> {
         let slot = self.queue.slot(self.oldest.index);
         let Some(entry) = self.queue.get(self.oldest.index) else {
-            return;
+            return Ok(());
         };
         let at = self.oldest.packet;
         let offset = at.wrapping_shl(config.mtu.shift());
@@ -141,14 +142,31 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             _ => span < left && len == span.wrapping_shl(config.mtu.shift()),
         };
         if !(op == SendOp::Read || op.is_placement()) || !fits {
-            return self.fail(WcStatus::BadRespErr, env);
+            self.fail(WcStatus::BadRespErr, env);
+            return Ok(());
         }
-        if len != 0 {
-            if let Err(status) = env.place_local(slot, offset, len) {
-                return self.fail(status, env);
-            }
+        let placed = match len {
+            0 => Ok(()),
+            _ => env.place_local(slot, offset, len),
+        };
+        self.placed(now, placed, span, config, env)
+    }
+
+    /// Takes an answer of `span` packets that has been placed, or could not be.
+    fn placed(
+        &mut self,
+        now: Instant,
+        placed: Result<(), PlaceError>,
+        span: u32,
+        config: &QpConfig,
+        env: &mut impl Env,
+    ) -> Result<(), RxDrop> {
+        match placed {
+            Ok(()) => self.advance(now, span, config, env),
+            Err(PlaceError::Failed(status)) => self.fail(status, env),
+            Err(PlaceError::Absent) => return Err(RxDrop::Absent),
         }
-        self.advance(now, span, config, env);
+        Ok(())
     }
 
     fn on_atomic_response(
@@ -157,18 +175,17 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         original: u64,
         config: &QpConfig,
         env: &mut impl Env,
-    ) {
+    ) -> Result<(), RxDrop> {
         let slot = self.queue.slot(self.oldest.index);
         let Some(entry) = self.queue.get(self.oldest.index) else {
-            return;
+            return Ok(());
         };
         if !entry.wqe.op.is_atomic() {
-            return self.fail(WcStatus::BadRespErr, env);
+            self.fail(WcStatus::BadRespErr, env);
+            return Ok(());
         }
-        if let Err(status) = env.place_local_u64(slot, original) {
-            return self.fail(status, env);
-        }
-        self.advance(now, 1, config, env);
+        let placed = env.place_local_u64(slot, original);
+        self.placed(now, placed, 1, config, env)
     }
 
     /// Takes all packets before `end` for acknowledged.

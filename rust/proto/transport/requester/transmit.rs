@@ -3,6 +3,7 @@
 //! From work requests to segments.
 
 use super::retry::Timer;
+use super::Mark;
 use super::Position;
 use super::Requester;
 use crate::time::Instant;
@@ -64,6 +65,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if room == 0 || self.is_throttled(config) {
             return None;
         }
+        self.before = Mark {
+            cursor: self.cursor,
+            cursor_psn: self.cursor_psn,
+            sent_end: self.sent_end,
+            part_end: self.part_end,
+            unasked: self.unasked,
+        };
         let (segment, psns, complete) = self.build(config, limits, room)?;
         // INVARIANT: The cursor was before `begun` and its work request has at least `psns` PSNs left.
         self.cursor_psn = self.cursor_psn.add(psns);
@@ -91,6 +99,21 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             self.restart_timer(now, config);
         }
         Some(segment)
+    }
+
+    /// Has the segment that was polled last be polled again.
+    pub(in crate::transport) fn put_back(&mut self) {
+        let before = self.before;
+        // INVARIANT: As it was then; nothing has been acknowledged since.
+        self.cursor = before.cursor;
+        self.cursor_psn = before.cursor_psn;
+        self.sent_end = before.sent_end;
+        self.part_end = before.part_end;
+        self.unasked = before.unasked;
+        if self.acked == self.sent_end {
+            self.timer = Timer::Off;
+            self.reminder.disarm();
+        }
     }
 
     /// Whether there are work requests that have not been sent, or have to be sent again.

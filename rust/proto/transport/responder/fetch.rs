@@ -310,6 +310,23 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         psn
     }
 
+    /// Has a segment that was polled be polled again.
+    pub(super) fn put_back(&mut self, segment: &TxSegment) {
+        let psn = segment.header.bth.psn;
+        for age in 1..=self.kept {
+            let Some(resource) = self.get_mut(age) else {
+                break;
+            };
+            let at = psn.sub(resource.first);
+            if at < resource.count && at.wrapping_add(segment.span) == resource.next {
+                // INVARIANT: The answer began at `at` or before, or the segment would not be part of it.
+                resource.next = at;
+                self.pending = true;
+                break;
+            }
+        }
+    }
+
     /// The next segment of the oldest pending answer.
     pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
         if !self.pending {

@@ -45,10 +45,16 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         let Err(fault) = self.inbound.on_request(header, size, config, env) else {
             return Ok(());
         };
+        if fault == Fault::Absent {
+            // It comes again, and is what is expected then.
+            self.expected = header.bth.psn;
+            return Err(RxDrop::Absent.into());
+        }
         self.inbound.abandon();
         self.broken = true;
         Err(match fault {
             Fault::NotReady => RxDrop::NoRecv.into(),
+            Fault::Absent => RxDrop::Absent.into(),
             Fault::Busy => RxDrop::Busy.into(),
             Fault::Invalid | Fault::Access => RxDrop::Refused.into(),
             Fault::Local(WcStatus::LocLenErr) => RxDrop::TooLong.into(),

@@ -62,6 +62,9 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
         // SAFETY: Nobody else uses the answer during the call, and the key is set before registration.
         unsafe {
             fill_device(&mut *out, &attr);
+            if D::HAS_REG_ON_DEMAND_MR {
+                fill_odp(&mut *out, &attr);
+            }
             if (*dev).local_dma_lkey != 0 {
                 (*out).kernel_cap_flags |=
                     u64::from(bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
@@ -110,6 +113,16 @@ fn fill_device(out: &mut bindings::ib_device_attr, attr: &DeviceAttr) {
     out.max_fast_reg_page_list_len = attr.max_fast_reg_page_list_len;
     out.max_pkeys = attr.max_pkeys;
     out.local_ca_ack_delay = attr.local_ca_ack_delay;
+}
+
+/// What is different on a device that has memory whose pages come and go.
+fn fill_odp(out: &mut bindings::ib_device_attr, attr: &DeviceAttr) {
+    out.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+    out.odp_caps.general_caps = u64::from(bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT);
+    let caps = &mut out.odp_caps.per_transport_caps;
+    caps.rc_odp_caps = attr.rc_odp.bits();
+    caps.uc_odp_caps = attr.uc_odp.bits();
+    caps.ud_odp_caps = attr.ud_odp.bits();
 }
 
 /// From a task or a worker; asked to be quick.

@@ -6,6 +6,7 @@
 //! that makes them.
 
 use super::pd::PdObj;
+use super::post::sges;
 use super::{
     any_context,
     task, //
@@ -19,11 +20,13 @@ use crate::ib::udata::Udata;
 use crate::ib::{
     unsupported,
     AccessFlags,
+    Advice,
     Driver,
     NewMr, //
 };
 use crate::mem::{
     KernelSpace,
+    OnDemand,
     Umem, //
 };
 use kernel::error::from_result;
@@ -120,11 +123,20 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
             udata.nothing()?;
         }
         let flags = AccessFlags::from_bits(access as u32);
-        if flags.intersects(AccessFlags::ON_DEMAND) {
-            return Err(unsupported());
-        }
         let obj = NewObj::<D>::new()?;
         let bytes = usize::try_from(length).map_err(|_| EINVAL)?;
+        if flags.intersects(AccessFlags::ON_DEMAND) {
+            // All memory of a process would be regions that come and go as well.
+            if !D::HAS_REG_ON_DEMAND_MR || (start == 0 && length == u64::MAX) {
+                return Err(unsupported());
+            }
+            // SAFETY: The device of a live domain is alive, and outlives its regions.
+            let memory = unsafe { OnDemand::new((*pd).device, start, bytes, access, &mut cx, s) }?;
+            // SAFETY: The domain has a value, and outlives its regions.
+            let pd = unsafe { PdObj::<D>::get(pd) };
+            let new = D::reg_on_demand_mr(cx, s, pd, memory, length, iova, flags)?;
+            return Ok(obj.finish(new));
+        }
         // SAFETY: The device of a live domain is alive, and outlives its regions.
         let umem = unsafe { Umem::pin((*pd).device, start, bytes, access, &mut cx, s) }?;
         // SAFETY: The domain has a value, and outlives its regions.
@@ -217,4 +229,30 @@ unsafe extern "C" fn set_page<D: Driver>(mr: *mut bindings::ib_mr, addr: u64) ->
     // SAFETY: `PageList::fill` is under way with the target, and gives the pages the size of the region's. The
     // client lets the region have them.
     from_result(|| unsafe { state.target.push(addr) }.map(|()| 0))
+}
+
+/// In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for a domain of a device of `D`, with a list of `count` entries.
+pub(super) unsafe extern "C" fn advise_mr<D: Driver>(
+    pd: *mut bindings::ib_pd,
+    advice: bindings::ib_uverbs_advise_mr_advice,
+    flags: u32,
+    list: *mut bindings::ib_sge,
+    count: u32,
+    _attrs: *mut bindings::uverbs_attr_bundle,
+) -> c_int {
+    const FLUSH: u32 = bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+    // SAFETY: The operation may sleep.
+    let (cx, s) = unsafe { task() };
+    from_result(|| {
+        let advice = Advice::from_raw(advice).ok_or_else(unsupported)?;
+        let count = c_int::try_from(count).map_err(|_| EINVAL)?;
+        // SAFETY: The list is that of this call, and the domain has a value.
+        let (list, pd) = unsafe { (sges(list, count)?, PdObj::<D>::get(pd)) };
+        D::advise_mr(cx, s, pd, advice, flags & FLUSH != 0, list)?;
+        Ok(0)
+    })
 }

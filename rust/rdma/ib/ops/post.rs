@@ -104,7 +104,7 @@ unsafe fn send_chain<D: Driver>(
 /// # Safety
 ///
 /// There are `count` entries at `list`, which live for `'a`.
-unsafe fn sges<'a>(list: *const bindings::ib_sge, count: c_int) -> Result<&'a [Sge]> {
+pub(super) unsafe fn sges<'a>(list: *const bindings::ib_sge, count: c_int) -> Result<&'a [Sge]> {
     let count = usize::try_from(count).map_err(|_| EINVAL)?;
     if count == 0 {
         return Ok(&[]);

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is not there when a queue pair needs it.
+//!
+//! Pages of on-demand regions come and go, and having them come may sleep, as no context that handles segments
+//! may. So a worker does it:
+//!
+//! - A segment that has come and cannot be placed is not taken by the machine. It waits, in a copy, and so do all
+//!   that come after it, since the machine is to see them in order. To the peer the answer is merely late.
+//! - A segment that is to be sent goes back into the machine. The worker has it polled again.
+//!
+//! What does not come, since the owner of the memory may not access it either, is remembered, and the machine
+//! learns of an error at the next attempt.
+
+use super::{
+    Qp,
+    State, //
+};
+use crate::{
+    fabric::Segment,
+    kept::Kept,
+    keys::Miss,
+    mr::{
+        Absent,
+        Place, //
+    },
+    payload::Source,
+    run::RunQueue, //
+};
+use kernel::prelude::*;
+use proto::transport::{
+    PlaceError,
+    RemoteError,
+    RxDrop,
+    WcStatus, //
+};
+use rdma::{
+    sync::{
+        Cx,
+        Held,
+        Off,
+        QpLock,
+        Sleepable,
+        Unlocked, //
+    },
+    work::Run, //
+};
+use wire::header::Header;
+
+/// The work item that has memory come.
+pub(super) const WORK: u64 = 1;
+
+/// Segments that wait at most: more than the packets of a whole window. What is beyond that is lost.
+const MAX_WAITING: usize = 512;
+
+/// A segment that waits.
+struct Waiting {
+    header: Header,
+    span: u32,
+    pkey_index: Option<u16>,
+    payload: Kept,
+}
+
+/// One side of a queue pair, which needs memory.
+pub(super) struct Need {
+    /// What was not there.
+    absent: Option<Absent>,
+    /// What of the same segment was not there either: to come at once, as far as there is room to remember it.
+    others: KVec<Absent>,
+    /// What did not come.
+    refused: Option<Place>,
+}
+
+impl Need {
+    /// Nothing.
+    const fn new() -> Self {
+        Self {
+            absent: None,
+            others: KVec::new(),
+            refused: None,
+        }
+    }
+
+    /// Forgets what was not there for an earlier attempt.
+    pub(super) fn begin(&mut self) {
+        if self.absent.is_some() {
+            self.absent = None;
+            self.others.clear();
+        }
+    }
+
+    /// What becomes of an access that has missed, which fails with `fault` if it is not allowed.
+    fn miss<E>(&mut self, miss: Miss, fault: E, absent: E) -> E {
+        let Miss::Absent(missing) = miss else {
+            return fault;
+        };
+        if self.refused == Some(missing.place()) {
+            self.refused = None;
+            return fault;
+        }
+        if self.absent.is_none() {
+            self.absent = Some(missing);
+        } else {
+            let _ = self.others.push(missing, GFP_ATOMIC);
+        }
+        absent
+    }
+
+    /// The error of an access to memory of a work request.
+    pub(super) fn local(&mut self, miss: Miss) -> PlaceError {
+        let fault = PlaceError::Failed(WcStatus::LocProtErr);
+        self.miss(miss, fault, PlaceError::Absent)
+    }
+
+    /// The error of an access to memory that the peer names.
+    pub(super) fn remote(&mut self, miss: Miss) -> RemoteError {
+        self.miss(miss, RemoteError::Fault, RemoteError::Absent)
+    }
+}
+
+/// What a queue pair waits for.
+pub(super) struct Absence {
+    /// Segments that have come, in order.
+    waiting: KVec<KBox<Waiting>>,
+    /// Whether segments that come have to wait: a worker is due.
+    waits: bool,
+    /// For the segment that has come.
+    pub(super) taking: Need,
+    /// For the segment that is to be sent.
+    pub(super) sending: Need,
+}
+
+impl Absence {
+    /// Nothing.
+    pub(super) const fn new() -> Self {
+        Self {
+            waiting: KVec::new(),
+            waits: false,
+            taking: Need::new(),
+            sending: Need::new(),
+        }
+    }
+
+    /// Whether segments that come have to wait.
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits
+    }
+
+    /// Lets a segment wait. It is lost if there is no room for it, as it might be in any network.
+    pub(super) fn keep(&mut self, segment: &Segment<'_>, pkey_index: Option<u16>) {
+        self.waits = true;
+        if self.waiting.len() < MAX_WAITING {
+            let _ = self.store(segment, pkey_index);
+        }
+    }
+
+    fn store(&mut self, segment: &Segment<'_>, pkey_index: Option<u16>) -> Result {
+        let waiting = Waiting {
+            header: *segment.header,
+            span: segment.span,
+            pkey_index,
+            payload: Kept::new(segment.source, GFP_ATOMIC)?,
+        };
+        let waiting = KBox::new(waiting, GFP_ATOMIC)?;
+        self.waiting.push(waiting, GFP_ATOMIC)?;
+        Ok(())
+    }
+}
+
+impl State {
+    /// Gives the machine the oldest segment that waits; false if there is none, or if it has to wait on.
+    fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> bool {
+        let Ok(waiting) = self.absence.waiting.remove(0) else {
+            self.absence.waits = false;
+            return false;
+        };
+        let segment = Segment {
+            header: &waiting.header,
+            span: waiting.span,
+            source: &Source::Kept(&waiting.payload),
+            damage: None,
+        };
+        let busy = self.is_busy();
+        let outcome = self.offer(busy, qp, cx, &segment, waiting.pkey_index);
+        if outcome == Err(RxDrop::Absent) {
+            // Where it was there is room.
+            let _ = self.absence.waiting.insert_within_capacity(0, waiting);
+            return false;
+        }
+        self.absence.taking.refused = None;
+        true
+    }
+}
+
+impl Qp {
+    /// Has a worker see to memory that is not there.
+    pub(super) fn await_memory(qp: &Held<Self>) {
+        if let Some(pointer) = qp.try_clone() {
+            // A queued item runs after this, so a refusal is as good.
+            let _ = qp.hca.memory.enqueue(&qp.memory, pointer);
+        }
+    }
+
+    /// Has the memory come that one side needs; false if it needs none.
+    fn supply(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+        side: impl Fn(&mut Absence) -> &mut Need,
+    ) -> bool {
+        let (absent, others) = {
+            let mut state = cx.lock(&self.state);
+            let need = side(&mut state.absence);
+            (need.absent.take(), core::mem::take(&mut need.others))
+        };
+        let Some(absent) = absent else {
+            return false;
+        };
+        for absent in Iterator::chain(core::iter::once(&absent), &others) {
+            match absent.fault(cx, sleepable) {
+                // What changes all the time will have its turn.
+                Ok(()) | Err(EBUSY) => {}
+                Err(_) => {
+                    side(&mut cx.lock(&self.state).absence).refused = Some(absent.place());
+                    break;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Run<WORK> for Qp {
+    type Pointer = Held<Qp>;
+
+    fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        let irqs = sleepable.irqs_on();
+        let mut run = RunQueue::new();
+        this.supply(&mut cx, sleepable, |absence| &mut absence.taking);
+        let mut more = true;
+        while more {
+            let (has_output, events) = {
+                let mut guard = cx.lock(&this.state);
+                let (state, cx) = guard.split();
+                more = state.take_waiting(&this, cx);
+                this.watch(state);
+                let events = core::mem::take(&mut state.events);
+                (state.machine.has_output() && !state.is_busy(), events)
+            };
+            if has_output {
+                run.push(&this);
+            }
+            this.deliver(&mut cx, irqs, events);
+            run.drain(&mut cx, irqs);
+        }
+        if this.supply(&mut cx, sleepable, |absence| &mut absence.sending) {
+            Qp::transmit(&this, &mut cx, irqs, &mut run);
+            run.drain(&mut cx, irqs);
+        }
+        let again = {
+            let state = cx.lock(&this.state);
+            state.absence.waits || state.absence.sending.absent.is_some()
+        };
+        if again {
+            Qp::await_memory(&this);
+        }
+    }
+}

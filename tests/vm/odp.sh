@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel debug --timeout 1200 -- udp 1 1
+# vm-long: --kernel stock --timeout 900 -- udp 5 8
+# vm-long: --kernel stock --timeout 900 -- handoff 10 8
+# vm-long: --kernel debug --timeout 1800 -- handoff 1 4
+#
+# Memory that is not pinned: messages of all kinds and sizes, every byte checked,
+# while pages are taken away by madvise, by new mappings and by children that share
+# them; advice, operations that find no page, and what becomes of work if there is
+# no memory.
+#
+#     odp.sh [handoff|udp [ROUNDS [SETUPS]]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+rounds=${2:-2} setups=${3:-2}
+
+datapath "${1:-handoff}"
+fabric_up
+step "Advice, operations without a page, no memory at all"
+run user odp sib0 sib1
+for kind in shared private; do
+	step "Messages while pages go, $kind"
+	run user data -o $kind -a sib0 -b sib1 -n "$rounds" -N "$setups"
+	run user data -o $kind -t rc -a sib1 -b sib1 -n 1 -N 1
+done
+no_objects
+fabric_down
