@@ -32,6 +32,13 @@ one_death() {
 	sleep "$((RANDOM % 2)).$((RANDOM % 900 + 100))"
 	kill -9 "$doomed" || fail "it has died before it was killed: $(<"$log")"
 	wait "$doomed" 2>/dev/null
+	within 120 ended "$survivor" || {
+		rdma resource show qp -dd
+		rdma resource show cq -dd
+		rdma statistic show link
+		head -v /proc/"$survivor"/task/*/{wchan,stack}
+		fail "death $1: the survivor waits: $(<"$log")"
+	}
 	wait "$survivor" || fail "death $1: status $? of the survivor: $(<"$log")"
 	printf '%3d: %s\n' "$1" "$(tail -n 1 "$log")"
 }

@@ -25,19 +25,13 @@ run() {
 	"$@" || fail "status $? of: $*"
 }
 
-# pause SECONDS: sleeps without a process, which is what takes long under emulation.
-exec {PAUSE}<> <(:)
-pause() {
-	read -rt "$1" -u "$PAUSE" || :
-}
-
 # within SECONDS COMMAND...: repeats COMMAND quietly until it succeeds.
 within() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
-		pause 0.1
+		sleep 0.1
 	done
 }
 
