@@ -221,12 +221,10 @@ void end_destroy(struct end *end)
 		      "destroy_comp_channel: %s", strerror(error));
 }
 
-static void modify(struct end *end, struct ibv_qp_attr *attr, int mask)
+static void moved(const struct end *end, enum ibv_qp_state state, int error)
 {
-	int error = ibv_modify_qp(end->qp, attr, mask);
-
-	check(!error, "%s: modify_qp to state %d: %s", end->device->name,
-	      attr->qp_state, strerror(error));
+	check(!error, "%s: modify_qp to state %d: %s", end->device->name, state,
+	      strerror(error));
 }
 
 struct ibv_ah_attr path_to(const struct device *device,
@@ -246,7 +244,7 @@ struct ibv_ah_attr path_to(const struct device *device,
 	return attr;
 }
 
-void end_to_init(struct end *end, const struct path_options *path)
+int end_try_init(struct end *end, const struct path_options *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -257,10 +255,10 @@ void end_to_init(struct end *end, const struct path_options *path)
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
 	mask |= end->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	modify(end, &attr, mask);
+	return ibv_modify_qp(end->qp, &attr, mask);
 }
 
-void end_to_rtr(struct end *end, const struct end *peer,
+int end_try_rtr(struct end *end, const struct end *peer,
 		const struct path_options *path)
 {
 	struct ibv_qp_attr attr = {
@@ -280,10 +278,10 @@ void end_to_rtr(struct end *end, const struct end *peer,
 			IBV_QP_RQ_PSN;
 	if (end->type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	modify(end, &attr, mask);
+	return ibv_modify_qp(end->qp, &attr, mask);
 }
 
-void end_to_rts(struct end *end, const struct path_options *path)
+int end_try_rts(struct end *end, const struct path_options *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
@@ -298,7 +296,7 @@ void end_to_rts(struct end *end, const struct path_options *path)
 	if (end->type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
-	modify(end, &attr, mask);
+	return ibv_modify_qp(end->qp, &attr, mask);
 }
 
 void end_connect(struct end *a, struct end *b, const struct path_options *path)
@@ -311,11 +309,32 @@ void end_connect(struct end *a, struct end *b, const struct path_options *path)
 	end_to_rts(b, path);
 }
 
-void end_to(struct end *end, enum ibv_qp_state state)
+int end_try(struct end *end, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 
-	modify(end, &attr, IBV_QP_STATE);
+	return ibv_modify_qp(end->qp, &attr, IBV_QP_STATE);
+}
+
+void end_to_init(struct end *end, const struct path_options *path)
+{
+	moved(end, IBV_QPS_INIT, end_try_init(end, path));
+}
+
+void end_to_rtr(struct end *end, const struct end *peer,
+		const struct path_options *path)
+{
+	moved(end, IBV_QPS_RTR, end_try_rtr(end, peer, path));
+}
+
+void end_to_rts(struct end *end, const struct path_options *path)
+{
+	moved(end, IBV_QPS_RTS, end_try_rts(end, path));
+}
+
+void end_to(struct end *end, enum ibv_qp_state state)
+{
+	moved(end, state, end_try(end, state));
 }
 
 enum ibv_qp_state end_state(struct end *end)

@@ -119,6 +119,12 @@ void end_to_rtr(struct end *end, const struct end *peer,
 void end_to_rts(struct end *end, const struct path_options *path);
 /* One step to a state that needs no attribute (RESET, ERR). */
 void end_to(struct end *end, enum ibv_qp_state state);
+/* The same steps, which may fail: 0 or an errno. */
+int end_try_init(struct end *end, const struct path_options *path);
+int end_try_rtr(struct end *end, const struct end *peer,
+		const struct path_options *path);
+int end_try_rts(struct end *end, const struct path_options *path);
+int end_try(struct end *end, enum ibv_qp_state state);
 enum ibv_qp_state end_state(struct end *end);
 
 /* Address vector of what `device` calls `peer`. */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * No memory: every allocation of every verb fails once, while others on the same
+ * devices go on.
+ *
+ *     nomem [-a DEV[:PORT]] [-b DEV[:PORT]] [-k STRIDE] [-s SEED]
+ *           objects|states|messages...
+ */
+
+#include "inject.h"
+#include "nldev.h"
+#include "sweep.h"
+#include "traffic.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device devices[2];
+
+static int stride = 1;
+static struct rng rng;
+static uint64_t seed = 1;
+
+static void run(const char *what)
+{
+	if (!strcmp(what, "objects"))
+		sweep_objects(stride, &rng);
+	else if (!strcmp(what, "states"))
+		sweep_states(stride, &rng);
+	else if (!strcmp(what, "messages"))
+		sweep_messages(stride, &rng);
+	else
+		fail("there is no '%s'", what);
+}
+
+int main(int argc, char **argv)
+{
+	const char *names[2] = { "sib0", "sib1" };
+	int option;
+
+	while ((option = getopt(argc, argv, "a:b:k:s:")) != -1) {
+		switch (option) {
+		case 'a':
+			names[0] = optarg;
+			break;
+		case 'b':
+			names[1] = optarg;
+			break;
+		case 'k':
+			stride = atoi(optarg);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		default:
+			fail("usage: nomem [-a DEV[:PORT]] [-b DEV[:PORT]] [-k STRIDE] [-s SEED] objects|states|messages...");
+		}
+	}
+	check(stride > 0, "a stride of %d", stride);
+	rng_seed(&rng, seed);
+	neighbour_start(names);
+	inject_prepare();
+	nldev_open();
+	for (int i = 0; i < 2; i++)
+		device_open(&devices[i], names[i]);
+	for (int i = optind; i < argc; i++)
+		run(argv[i]);
+	for (int i = 0; i < 2; i++)
+		device_close(&devices[i]);
+	printf("nomem: %lu allocations failed, and with them %lu steps; the neighbour had %lu messages\n",
+	       sweep_injected, sweep_failed, neighbour_stop());
+	check(!sweep_wrong, "%lu times it was not as it should be", sweep_wrong);
+	return 0;
+}
