@@ -22,6 +22,8 @@
 #define RECVS 64
 #define SLOT 65536u
 #define STALL_MS 60000
+/* How long one waits for the other to begin. */
+#define MEET_MS 20000
 /* wr_id of sends; receives have 0. */
 #define SEND_ID 1
 
@@ -44,12 +46,19 @@ static struct rng rng;
 static int sends, recvs;
 static uint64_t done;
 
+static void peer_gone_early(void)
+{
+	printf("endless: %s: the peer died before there was traffic\n",
+	       device.name);
+	exit(0);
+}
+
 /* A connected socket: of the one that listens, or the one that calls. */
 static int meet(const char *path, bool listens)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	uint64_t limit = now_ms() + 20000;
+	uint64_t limit = now_ms() + MEET_MS;
 
 	check(fd >= 0, "socket: %m");
 	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
@@ -58,20 +67,17 @@ static int meet(const char *path, bool listens)
 		check(!bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
 			      !listen(fd, 1),
 		      "%s: %m", path);
+		if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1,
+			 MEET_MS) != 1)
+			peer_gone_early();
 		return accept(fd, NULL, NULL);
 	}
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
-		check(now_ms() < limit, "nobody listens at %s", path);
+		if (now_ms() >= limit)
+			peer_gone_early();
 		usleep(10000);
 	}
 	return fd;
-}
-
-static void peer_gone_early(void)
-{
-	printf("endless: %s: the peer died before there was traffic\n",
-	       device.name);
-	exit(0);
 }
 
 /* Sends what is mine and takes what is theirs. */
