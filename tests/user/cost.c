@@ -8,8 +8,8 @@
  */
 
 #include "common.h"
+#include "options.h"
 
-#include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,29 +268,16 @@ int main(int argc, char **argv)
 	const char *names[2] = { "sib0", "sib1" }, *only = NULL;
 	struct device devices[2];
 	uint32_t count = 0, size = 0;
-	int option;
+	const struct cmdline_option options[] = {
+		{ 'a', "DEV[:PORT]", .text = &names[0] },
+		{ 'b', "DEV[:PORT]", .text = &names[1] },
+		{ 'k', "KIND", .text = &only },
+		{ 's', "SIZE", .u32 = &size },
+		{ 'n', "MESSAGES", .u32 = &count },
+		{},
+	};
 
-	while ((option = getopt(argc, argv, "a:b:k:s:n:")) != -1) {
-		switch (option) {
-		case 'a':
-			names[0] = optarg;
-			break;
-		case 'b':
-			names[1] = optarg;
-			break;
-		case 'k':
-			only = optarg;
-			break;
-		case 's':
-			size = atoi(optarg);
-			break;
-		case 'n':
-			count = atoi(optarg);
-			break;
-		default:
-			fail("usage: cost [-a DEVICE] [-b DEVICE] [-k KIND] [-s SIZE] [-n MESSAGES]");
-		}
-	}
+	options_read(argc, argv, options, NULL);
 	count = count ? count : 4096;
 	for (int i = 0; i < 2; i++)
 		device_open(&devices[i], names[i]);

@@ -12,9 +12,9 @@
  */
 
 #include "arena.h"
+#include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -670,7 +670,7 @@ static enum ibv_wr_opcode random_op(void)
 	return transport->ops[rng_below(&rng, transport->op_count)];
 }
 
-static void run_setup(int rounds)
+static void run_setup(uint32_t rounds)
 {
 	for (int op = 0; op < transport->op_count; op++) {
 		for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -682,7 +682,7 @@ static void run_setup(int rounds)
 			round_run();
 		}
 	}
-	for (int i = 0; i < rounds; i++) {
+	for (uint32_t i = 0; i < rounds; i++) {
 		int count = 1 + rng_below(&rng, MOST_MESSAGES - 2);
 
 		round_begin();
@@ -761,7 +761,7 @@ static void *disturb(void *unused)
 	return NULL;
 }
 
-static void run(const struct setup *chosen, int rounds)
+static void run(const struct setup *chosen, uint32_t rounds)
 {
 	struct path_options path = default_path;
 	pthread_t disturber;
@@ -787,9 +787,9 @@ static void run(const struct setup *chosen, int rounds)
 }
 
 /* The first so many setups of one transport. */
-static void run_transport(int rounds, unsigned int setups)
+static void run_transport(uint32_t rounds, uint32_t setups)
 {
-	for (unsigned int bits = 0; bits < setups; bits++) {
+	for (uint32_t bits = 0; bits < setups; bits++) {
 		struct setup chosen = {
 			.type = transport->type,
 			.with_srq = bits & 1 && transport->type != IBV_QPT_UC,
@@ -813,40 +813,24 @@ static void limit_pieces(const struct ibv_device_attr *attr)
 
 int main(int argc, char **argv)
 {
-	const char *names[2] = { "sib0", "sib1" }, *only = NULL;
+	const char *names[2] = { "sib0", "sib1" }, *only = NULL, *memory = NULL;
 	uint64_t seed = 1, began = now_ms(), seconds = 0;
-	int rounds = 10, setups = ALL_SETUPS, option;
+	uint32_t rounds = 10, setups = ALL_SETUPS;
+	const struct cmdline_option options[] = {
+		{ 'a', "DEV[:PORT]", .text = &names[0] },
+		{ 'b', "DEV[:PORT]", .text = &names[1] },
+		{ 'o', "private|shared", .text = &memory },
+		{ 't', "rc|uc|ud", .text = &only },
+		{ 'n', "ROUNDS", .u32 = &rounds },
+		{ 'N', "SETUPS", .u32 = &setups },
+		{ 's', "SEED", .u64 = &seed },
+		{ 'S', "SECONDS", .u64 = &seconds },
+		{},
+	};
 
-	while ((option = getopt(argc, argv, "a:b:o:t:n:N:s:S:")) != -1) {
-		switch (option) {
-		case 'a':
-			names[0] = optarg;
-			break;
-		case 'b':
-			names[1] = optarg;
-			break;
-		case 'o':
-			on_demand = *optarg;
-			break;
-		case 't':
-			only = optarg;
-			break;
-		case 'n':
-			rounds = atoi(optarg);
-			break;
-		case 'N':
-			setups = atoi(optarg);
-			break;
-		case 's':
-			seed = strtoull(optarg, NULL, 0);
-			break;
-		case 'S':
-			seconds = strtoull(optarg, NULL, 0);
-			break;
-		default:
-			fail("usage: data [-a DEV[:PORT]] [-b DEV[:PORT]] [-o private|shared] [-t rc|uc|ud] [-n ROUNDS] [-N SETUPS] [-s SEED] [-S SECONDS]");
-		}
-	}
+	options_read(argc, argv, options, NULL);
+	if (memory)
+		on_demand = *memory;
 	rng_seed(&rng, seed);
 	device_open(&devices[0], names[0]);
 	device_open(&devices[1], names[1]);

@@ -6,10 +6,10 @@
  * child of one that only looks whether it ends; nobody else may notice.
  */
 
+#include "options.h"
 #include "rings.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -290,22 +290,16 @@ int main(int argc, char **argv)
 						  IBV_QPT_UC };
 	const char *name = "sib0";
 	uint64_t seconds = 10, seed = 1, end;
-	int option, children = 0;
+	const struct cmdline_option options[] = {
+		{ 'S', "SECONDS", .u64 = &seconds },
+		{ 's', "SEED", .u64 = &seed },
+		{},
+	};
+	int operand, children = 0;
 
-	while ((option = getopt(argc, argv, "S:s:")) != -1) {
-		switch (option) {
-		case 'S':
-			seconds = strtoull(optarg, NULL, 0);
-			break;
-		case 's':
-			seed = strtoull(optarg, NULL, 0);
-			break;
-		default:
-			fail("usage: hostile [-S SECONDS] [-s SEED] [DEV]");
-		}
-	}
-	if (optind < argc)
-		name = argv[optind];
+	operand = options_read(argc, argv, options, "[DEV]");
+	if (operand < argc)
+		name = argv[operand];
 	for (end = now_ms() + seconds * 1000; now_ms() < end; children++) {
 		pid_t child = fork();
 

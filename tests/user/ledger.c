@@ -11,9 +11,9 @@
  */
 
 #include "common.h"
+#include "options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static struct party parties[MOST_PAIRS][2];
 static int pairs, depth;
 static enum ending endings[MOST_PAIRS];
 static struct rng rng;
-static uint64_t seed, accepted, total;
+static uint64_t seed = 1, accepted, total;
 /* How often traffic came to each end, and how often with the status that is due. */
 static unsigned int ended[ENDINGS], ended_with_due[ENDINGS];
 
@@ -392,27 +392,15 @@ int main(int argc, char **argv)
 {
 	const char *names[2] = { "sib0", "sib1" };
 	uint64_t count = 100, began = now_ms(), end;
-	int option;
+	const struct cmdline_option options[] = {
+		{ 'a', "DEV[:PORT]", .text = &names[0] },
+		{ 'b', "DEV[:PORT]", .text = &names[1] },
+		{ 'n', "SEEDS", .u64 = &count },
+		{ 's', "FIRST-SEED", .u64 = &seed },
+		{},
+	};
 
-	seed = 1;
-	while ((option = getopt(argc, argv, "a:b:n:s:")) != -1) {
-		switch (option) {
-		case 'a':
-			names[0] = optarg;
-			break;
-		case 'b':
-			names[1] = optarg;
-			break;
-		case 'n':
-			count = strtoull(optarg, NULL, 0);
-			break;
-		case 's':
-			seed = strtoull(optarg, NULL, 0);
-			break;
-		default:
-			fail("usage: ledger [-a DEV[:PORT]] [-b DEV[:PORT]] [-n SEEDS] [-s FIRST-SEED]");
-		}
-	}
+	options_read(argc, argv, options, NULL);
 	for (int at = 0; at < 2; at++) {
 		device_open(&devices[at], names[at]);
 		memory[at] = aligned_alloc(4096, MEMORY);

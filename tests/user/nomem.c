@@ -2,24 +2,21 @@
 /*
  * No memory: every allocation of every verb fails once, while others on the same
  * devices go on.
- *
- *     nomem [-a DEV[:PORT]] [-b DEV[:PORT]] [-k STRIDE] [-s SEED]
- *           objects|states|messages...
  */
 
 #include "inject.h"
 #include "nldev.h"
+#include "options.h"
 #include "sweep.h"
 #include "traffic.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct device devices[2];
 
-static int stride = 1;
+static uint32_t stride = 1;
 static struct rng rng;
 static uint64_t seed = 1;
 
@@ -38,35 +35,26 @@ static void run(const char *what)
 int main(int argc, char **argv)
 {
 	const char *names[2] = { "sib0", "sib1" };
-	int option;
+	const struct cmdline_option options[] = {
+		{ 'a', "DEV[:PORT]", .text = &names[0] },
+		{ 'b', "DEV[:PORT]", .text = &names[1] },
+		{ 'k', "STRIDE", .u32 = &stride },
+		{ 's', "SEED", .u64 = &seed },
+		{},
+	};
+	int operand;
 
-	while ((option = getopt(argc, argv, "a:b:k:s:")) != -1) {
-		switch (option) {
-		case 'a':
-			names[0] = optarg;
-			break;
-		case 'b':
-			names[1] = optarg;
-			break;
-		case 'k':
-			stride = atoi(optarg);
-			break;
-		case 's':
-			seed = strtoull(optarg, NULL, 0);
-			break;
-		default:
-			fail("usage: nomem [-a DEV[:PORT]] [-b DEV[:PORT]] [-k STRIDE] [-s SEED] objects|states|messages...");
-		}
-	}
-	check(stride > 0, "a stride of %d", stride);
+	operand = options_read(argc, argv, options,
+			       "objects|states|messages...");
+	check(stride > 0, "a stride of %u", stride);
 	rng_seed(&rng, seed);
 	neighbour_start(names);
 	inject_prepare();
 	nldev_open();
 	for (int i = 0; i < 2; i++)
 		device_open(&devices[i], names[i]);
-	for (int i = optind; i < argc; i++)
-		run(argv[i]);
+	for (; operand < argc; operand++)
+		run(argv[operand]);
 	for (int i = 0; i < 2; i++)
 		device_close(&devices[i]);
 	printf("nomem: %lu allocations failed, and with them %lu steps; the neighbour had %lu messages\n",

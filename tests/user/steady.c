@@ -2,14 +2,12 @@
 /*
  * A connection that is made and then carries messages, which tells the kernel's trace
  * where the steady part begins and ends.
- *
- *     steady [-a DEV[:PORT]] [-b DEV[:PORT]] [-n MESSAGES]
  */
 
+#include "options.h"
 #include "traffic.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,23 +27,16 @@ int main(int argc, char **argv)
 	const char *names[2] = { "sib0", "sib1" };
 	static struct traffic traffic;
 	struct device devices[2];
-	int count = 10000, option, fd;
+	uint32_t count = 10000;
+	const struct cmdline_option options[] = {
+		{ 'a', "DEV[:PORT]", .text = &names[0] },
+		{ 'b', "DEV[:PORT]", .text = &names[1] },
+		{ 'n', "MESSAGES", .u32 = &count },
+		{},
+	};
+	int fd;
 
-	while ((option = getopt(argc, argv, "a:b:n:")) != -1) {
-		switch (option) {
-		case 'a':
-			names[0] = optarg;
-			break;
-		case 'b':
-			names[1] = optarg;
-			break;
-		case 'n':
-			count = atoi(optarg);
-			break;
-		default:
-			fail("usage: steady [-a DEV[:PORT]] [-b DEV[:PORT]] [-n MESSAGES]");
-		}
-	}
+	options_read(argc, argv, options, NULL);
 	fd = open(MARKER, O_WRONLY);
 	check(fd >= 0, MARKER ": %m");
 	for (int i = 0; i < 2; i++)
@@ -54,12 +45,12 @@ int main(int argc, char **argv)
 	for (int i = 0; i < WARM_UP; i++)
 		traffic_message(&traffic, false);
 	mark(fd, "steady begins");
-	for (int i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		traffic_message(&traffic, false);
 	mark(fd, "steady ends");
 	traffic_destroy(&traffic);
 	for (int i = 0; i < 2; i++)
 		device_close(&devices[i]);
-	printf("steady: %d messages\n", count);
+	printf("steady: %u messages\n", count);
 	return 0;
 }

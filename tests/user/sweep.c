@@ -92,7 +92,8 @@ static bool run_step(const struct step *step, int nth, unsigned long *failed)
 	return injected;
 }
 
-static void sweep_step(const struct step *step, int stride, struct rng *rng)
+static void sweep_step(const struct step *step, uint32_t stride,
+		       struct rng *rng)
 {
 	unsigned long injected = 0, failed = 0;
 	uint64_t began = now_ms();
@@ -110,7 +111,8 @@ static void sweep_step(const struct step *step, int stride, struct rng *rng)
 	sweep_failed += failed;
 }
 
-void sweep(const struct step *steps, size_t count, int stride, struct rng *rng)
+void sweep(const struct step *steps, size_t count, uint32_t stride,
+	   struct rng *rng)
 {
 	for (size_t i = 0; i < count; i++)
 		sweep_step(&steps[i], stride, rng);

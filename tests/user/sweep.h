@@ -27,15 +27,16 @@ extern struct device devices[2];
 
 /* Sweeps over some steps. With `stride` only one in so many allocations fails, from a
  * random first one on. */
-void sweep(const struct step *steps, size_t count, int stride, struct rng *rng);
+void sweep(const struct step *steps, size_t count, uint32_t stride,
+	   struct rng *rng);
 
 /* 0 for a pointer, else errno. */
 int outcome(const void *made);
 
 /* The steps, by what they are about. */
-void sweep_objects(int stride, struct rng *rng);
-void sweep_states(int stride, struct rng *rng);
-void sweep_messages(int stride, struct rng *rng);
+void sweep_objects(uint32_t stride, struct rng *rng);
+void sweep_states(uint32_t stride, struct rng *rng);
+void sweep_messages(uint32_t stride, struct rng *rng);
 
 /* How many allocations have failed, how many of these failed a step, and how often
  * that had another outcome than it may have. */

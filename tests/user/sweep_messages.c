@@ -263,7 +263,7 @@ static void end_kind(void)
 	bench_destroy(&bench);
 }
 
-static void sweep_kind(const struct kind *of, int stride, struct rng *rng)
+static void sweep_kind(const struct kind *of, uint32_t stride, struct rng *rng)
 {
 	unsigned long injected = 0, failed = 0;
 	int nth = 1 + rng_below(rng, stride);
@@ -309,7 +309,7 @@ static const struct kind kinds[] = {
 	{ "UD SEND", IBV_QPT_UD, IBV_WR_SEND_WITH_IMM, true, false, post_message },
 };
 
-void sweep_messages(int stride, struct rng *rng)
+void sweep_messages(uint32_t stride, struct rng *rng)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		sweep_kind(&kinds[i], stride, rng);

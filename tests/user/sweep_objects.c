@@ -379,7 +379,7 @@ static const struct step steps[] = {
 	{ "dealloc_mw", have_mw_1, dealloc_mw, NULL, { 0 } },
 };
 
-void sweep_objects(int stride, struct rng *rng)
+void sweep_objects(uint32_t stride, struct rng *rng)
 {
 	sweep(steps, ARRAY_SIZE(steps), stride, rng);
 }

@@ -100,7 +100,7 @@ TYPE(UD)
 
 static const struct step steps[] = { STEPS(RC), STEPS(UC), STEPS(UD) };
 
-void sweep_states(int stride, struct rng *rng)
+void sweep_states(uint32_t stride, struct rng *rng)
 {
 	sweep(steps, ARRAY_SIZE(steps), stride, rng);
 }
