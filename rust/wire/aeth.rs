@@ -174,8 +174,14 @@ pub fn credits(code: u8) -> Option<u16> {
 /// The largest credit code that grants at most `available` receive work requests.
 #[inline]
 pub fn credit_code(available: u32) -> u8 {
-    let above = CREDITS.partition_point(|&credits| u32::from(credits) <= available);
-    above.saturating_sub(1) as u8
+    const LARGEST: u32 = CREDITS.len() as u32 - 1;
+    if available < 2 {
+        return available as u8;
+    }
+    // From 2 on, the table has each power of two, and one and a half times that.
+    let log = available.leading_zeros() ^ 31;
+    let half = available.wrapping_shr(log.wrapping_sub(1)) & 1;
+    (log.wrapping_mul(2) | half).min(LARGEST) as u8
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -217,7 +223,10 @@ mod tests {
         for code in 0..31 {
             let granted = credits(code);
             assert!(granted.is_some());
-            assert_eq!(credit_code(u32::from(granted.unwrap_or(0))), code);
+            let granted = u32::from(granted.unwrap_or(0));
+            assert_eq!(credit_code(granted), code);
+            let below = granted.saturating_sub(1);
+            assert_eq!(credit_code(below), code.saturating_sub(1));
         }
         assert_eq!(credits(NO_FLOW_CONTROL), None);
         assert_eq!(credit_code(5), 4);

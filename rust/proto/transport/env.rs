@@ -121,6 +121,9 @@ pub trait Env {
     /// most.
     fn take_recv(&mut self) -> Option<RecvWqe>;
 
+    /// Number of work requests on the receive queue, which is not a shared one.
+    fn recv_count(&mut self) -> u32;
+
     /// Copies `len` bytes of payload from the packet's first byte on to the buffers of a receive work request,
     /// from their byte `offset` on. `offset + len` is at most [`RecvWqe::len`].
     ///

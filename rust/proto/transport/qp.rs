@@ -335,6 +335,15 @@ where
         self.responder.poll_reply(&self.config, limits)
     }
 
+    /// There are `recvs` work requests on the receive queue (not a shared one) after some were posted: a peer that
+    /// may wait for them is told by the next [`Self::poll_transmit`]. Returns whether there is something to send
+    /// that there was not before.
+    ///
+    /// A driver that does not see posts need not call this: such a peer tries one message.
+    pub fn receives_posted(&mut self, recvs: u32) -> bool {
+        self.qp_type == QpType::Rc && self.state.receives() && self.responder.receives_posted(recvs)
+    }
+
     fn respond(&mut self, limits: &TxLimits) -> Option<TxSegment> {
         if self.qp_type != QpType::Rc {
             return None;

@@ -15,11 +15,15 @@
 //! An error that concerns a later work request than the oldest is *parked*: the cursor does not pass it, and it
 //! becomes that work request's completion when the ones before it are complete.
 //!
+//! A message that takes a receive work request of the peer begins when the peer has said that there is one
+//! ([`credits`]), or when it is the one by which the peer is asked.
+//!
 //! Local operations take no PSN. The cursor stops before one until the driver has executed it, so that what
 //! follows finds it done; going back does not execute it again.
 //!
 //! Unreliable services share all of it; there, what was sent is complete.
 
+mod credits;
 mod reminder;
 mod response;
 mod retry;
@@ -46,6 +50,7 @@ use crate::transport::wqe::{
     MAX_MESSAGE, //
 };
 use core::ops::DerefMut;
+use credits::Credits;
 use reminder::Reminder;
 pub use retry::Lapse;
 use retry::Timer;
@@ -133,6 +138,7 @@ pub(super) struct Requester<S> {
     /// [`Self::throttle`].
     allowance: u8,
     window: Window,
+    credits: Credits,
     /// Where the part of an RDMA READ ends that was asked for first. Before that end is reached nothing beyond it
     /// is asked for: the peer may know the part as an operation of its own.
     part_end: Psn,
@@ -170,6 +176,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             fetches: 0,
             allowance: u8::MAX,
             window: Window::default(),
+            credits: Credits::default(),
             part_end: Psn::default(),
             unasked: 0,
             before: Mark::default(),
@@ -193,6 +200,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.next_psn = config.sq_psn;
         self.allowance = u8::MAX;
         self.window = Window::default();
+        self.credits = Credits::default();
         self.part_end = config.sq_psn;
         self.renew(config);
     }
@@ -269,6 +277,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if (wqe.flags.fence && self.fetches != 0)
             || (wqe.flags.fence && wqe.op == SendOp::LocalInv && !is_alone)
             || (is_fetch && self.fetches >= u32::from(config.max_rd_atomic.min(self.allowance)))
+            || (wqe.op.takes_recv() && !is_alone && !self.credits.cover_next())
         {
             return false;
         }
@@ -291,6 +300,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.begun = self.begun.next();
         if is_fetch {
             self.fetches = self.fetches.wrapping_add(1);
+        }
+        if count != 0 {
+            self.credits.on_begun();
         }
         true
     }

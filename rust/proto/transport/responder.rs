@@ -7,7 +7,11 @@
 //! for their answers again. Answers go out in the order of PSNs, and an ACK or NAK goes after them, since a response
 //! speaks for all requests before it.
 //!
-//! Source: IBA "Responder: receiving inbound requests", "Acknowledge message scheduling", "Duplicate requests".
+//! Every acknowledgement tells how many messages are done, and how many more find a receive work request. A peer
+//! that was told of none sends one message at a time to ask again, or hears of new ones by an ACK of their own.
+//!
+//! Source: IBA "Responder: receiving inbound requests", "Acknowledge message scheduling", "Duplicate requests",
+//! "End-to-End Flow Control".
 
 pub(super) mod fetch;
 mod uc;
@@ -103,6 +107,10 @@ pub(super) struct Responder<R> {
     reply: Reply,
     /// How often in a row the expected packet was put off because a key is in use.
     busy: u8,
+    /// Receive work requests that were left when a message took one. There may be more by now.
+    recvs: u32,
+    /// Whether the peer was, or will be, told that there are none.
+    exhausted: bool,
     fetches: Fetches<R>,
 }
 
@@ -115,6 +123,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             broken: false,
             reply: Reply::None,
             busy: 0,
+            recvs: 0,
+            exhausted: false,
             fetches: Fetches::new(storage),
         }
     }
@@ -129,6 +139,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     pub(super) fn reset(&mut self) {
         self.inbound.reset();
         self.msn = 0;
+        self.recvs = 0;
         self.broken = false;
         self.silence();
     }
@@ -137,6 +148,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     pub(super) fn silence(&mut self) {
         self.reply = Reply::None;
         self.busy = 0;
+        self.exhausted = false;
         self.fetches.clear();
     }
 
@@ -217,6 +229,12 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.expected = self.expected.add(size.0);
         if header.bth.opcode.ends() {
             self.count_message();
+            let operation = header.bth.opcode.operation();
+            let took_recv = !matches!(operation, Operation::WriteLast | Operation::WriteOnly);
+            if took_recv && !config.srq {
+                self.recvs = env.recv_count();
+                self.exhausted = self.recvs == 0;
+            }
         }
         if header.bth.ack_req {
             self.reply = Reply::Ack;
@@ -236,17 +254,45 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         if self.inbound.is_open() {
             return Err(Fault::Invalid);
         }
-        let msn = self.msn.wrapping_add(1) & MSN_MASK;
-        let count = self.fetches.accept(header, size, msn, config, env)?;
+        let count = self.fetches.accept(header, size, config, env)?;
         self.expected = self.expected.add(count);
         self.count_message();
+        self.fetches.note_aeth(self.aeth(config));
         // The answer acknowledges all that came before.
         self.reply = Reply::None;
         Ok(())
     }
 
+    /// A message is done.
     fn count_message(&mut self) {
         self.msn = self.msn.wrapping_add(1) & MSN_MASK;
+    }
+
+    /// How far the messages have come, and how many more may.
+    fn aeth(&self, config: &QpConfig) -> Aeth {
+        let credits = if config.srq {
+            aeth::NO_FLOW_CONTROL
+        } else {
+            aeth::credit_code(self.recvs)
+        };
+        Aeth {
+            syndrome: Syndrome::Ack { credits },
+            msn: self.msn,
+        }
+    }
+
+    /// There are `recvs` work requests on the receive queue now, some of which were posted since a message came.
+    /// Who was told that there are none is told of them; returns whether that makes an ACK of its own.
+    pub(super) fn receives_posted(&mut self, recvs: u32) -> bool {
+        if !self.exhausted || self.inbound.is_open() {
+            return false;
+        }
+        self.recvs = recvs;
+        let silent = self.reply == Reply::None;
+        if silent {
+            self.reply = Reply::Ack;
+        }
+        silent
     }
 
     /// Answers a request again that begins `behind` packets before the expected one.
@@ -325,25 +371,27 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     }
 
     fn acknowledge(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
-        let (psn, syndrome) = match self.reply {
-            Reply::None => return None,
-            Reply::Ack => (
-                self.expected.back(1),
-                Syndrome::Ack {
-                    credits: aeth::NO_FLOW_CONTROL,
-                },
-            ),
-            Reply::Missing => (self.expected, Syndrome::Nak(NakCode::PsnSequenceError)),
-            Reply::NotReady(timer) => (self.expected, Syndrome::Rnr { timer }),
-            Reply::Refused(psn, code) => (psn, Syndrome::Nak(code)),
+        let refusal = |syndrome| Aeth {
+            syndrome,
+            msn: self.msn,
         };
+        let (psn, aeth) = match self.reply {
+            Reply::None => return None,
+            Reply::Ack => (self.expected.back(1), self.aeth(config)),
+            Reply::Missing => {
+                let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
+                (self.expected, refusal(syndrome))
+            }
+            Reply::NotReady(timer) => (self.expected, refusal(Syndrome::Rnr { timer })),
+            Reply::Refused(psn, code) => (psn, refusal(Syndrome::Nak(code))),
+        };
+        if self.reply == Reply::Ack {
+            self.exhausted &= self.recvs == 0;
+        }
         self.reply = Reply::None;
         let opcode = Opcode::new(Service::Rc, Operation::Ack)?;
         let mut header = connected_header(config, limits, opcode, psn);
-        header.aeth = Some(Aeth {
-            syndrome,
-            msn: self.msn,
-        });
+        header.aeth = Some(aeth);
         Some(TxSegment {
             header,
             span: 1,

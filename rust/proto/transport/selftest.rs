@@ -91,6 +91,9 @@ mod tests {
                 len: BYTES as u32,
             })
         }
+        fn recv_count(&mut self) -> u32 {
+            self.recvs
+        }
         fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
             self.place(offset, len);
             Ok(())

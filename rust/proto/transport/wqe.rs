@@ -130,6 +130,15 @@ impl SendOp {
         matches!(self, Self::CompareSwap | Self::FetchAdd)
     }
 
+    /// Whether the operation takes a receive work request of the peer.
+    #[inline]
+    pub const fn takes_recv(self) -> bool {
+        matches!(
+            self,
+            Self::Send | Self::SendImm | Self::SendInv | Self::WriteImm
+        )
+    }
+
     /// Whether the operation is an RDMA WRITE.
     #[inline]
     pub const fn is_write(self) -> bool {

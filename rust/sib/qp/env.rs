@@ -230,6 +230,10 @@ impl Env for Surroundings<'_> {
         })
     }
 
+    fn recv_count(&mut self) -> u32 {
+        self.recvs.len()
+    }
+
     fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         let list = self.entry.sges();
         Self::scatter(

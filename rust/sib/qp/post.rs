@@ -232,15 +232,16 @@ pub(crate) fn posted(qp: &Tracked<Qp>) {
 /// `EINVAL` in RESET, for too many buffers, or with a shared receive queue; `ENOMEM` if the queue is
 /// full.
 pub(crate) fn post_recv(cx: &mut Cx<'_, Unlocked>, qp: &Tracked<Qp>, wr: &RecvWr<'_>) -> Result {
-    let flush = {
+    let waited_for = {
         let mut state = cx.lock(&qp.state);
         if matches!(state.machine.state(), QpState::Reset) {
             return Err(EINVAL);
         }
         state.recvs.post(wr)?;
-        matches!(state.machine.state(), QpState::Err)
+        let recvs = state.recvs.len();
+        matches!(state.machine.state(), QpState::Err) || state.machine.receives_posted(recvs)
     };
-    if flush {
+    if waited_for {
         posted(qp);
     }
     Ok(())

@@ -144,6 +144,10 @@ impl Env for Host {
         self.recv_queue.pop_front()
     }
 
+    fn recv_count(&mut self) -> u32 {
+        self.recv_queue.len() as u32
+    }
+
     fn place_recv(&mut self, slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         self.local_status()?;
         let data = &self.packet[..len as usize];

@@ -37,7 +37,7 @@ use wire::reth::Reth;
 const MISSING: Syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
 
 /// Two connected nodes, whose packets the test carries.
-fn pair(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
+pub(crate) fn pair(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
     let mut world = World::new(QpType::Rc, 1 << 16, Faults::default(), 1);
     for (i, node) in world.nodes.iter_mut().enumerate() {
         let mut config = config(i);
@@ -48,18 +48,18 @@ fn pair(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
     world.nodes
 }
 
-fn post(node: &mut Node, wr_id: u64, op: SendOp, len: usize) {
+pub(crate) fn post(node: &mut Node, wr_id: u64, op: SendOp, len: usize) {
     node.post(wqe(wr_id, op, len, 0), vec![wr_id as u8; len.max(8)]);
 }
 
-fn operations(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Operation> {
+pub(crate) fn operations(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Operation> {
     let headers = packets.iter().map(|(segment, _)| segment.header);
     headers
         .map(|header| header.bth.opcode.operation())
         .collect()
 }
 
-fn syndromes(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Syndrome> {
+pub(crate) fn syndromes(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Syndrome> {
     let headers = packets.iter().map(|(segment, _)| segment.header);
     headers
         .filter_map(|header| header.aeth)
@@ -67,7 +67,7 @@ fn syndromes(packets: &[(TxSegment, Vec<u8>)]) -> Vec<Syndrome> {
         .collect()
 }
 
-fn deliver(to: &mut Node, packets: &[(TxSegment, Vec<u8>)]) {
+pub(crate) fn deliver(to: &mut Node, packets: &[(TxSegment, Vec<u8>)]) {
     for packet in packets {
         let _ = to.take(0, packet);
     }
@@ -207,7 +207,13 @@ fn a_key_in_use_is_waited_for() {
 #[test]
 fn a_key_is_invalidated_after_the_answers_before_it() {
     let [mut one, mut two] = pair(|_| {});
-    two.host.post_recv(10);
+    // The peer has to have said that there are receives.
+    for _ in 0..3 {
+        two.host.post_recv(10);
+    }
+    post(&mut one, 0, SendOp::Send, 10);
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
     post(&mut one, 0, SendOp::Read, 10);
     let mut send = wqe(1, SendOp::SendInv, 10, 0);
     send.imm = MEMORY_KEY.get();
@@ -226,13 +232,12 @@ fn a_key_is_invalidated_after_the_answers_before_it() {
     one.qp.on_timeout(now, &mut one.host);
     deliver(&mut two, &one.poll_all(now.nanos()));
     assert_eq!(two.host.invalidated, [MEMORY_KEY]);
-    assert_eq!(two.host.received.len(), 1);
+    assert_eq!(two.host.received.len(), 2);
     // Another key does not wait.
-    two.host.post_recv(10);
     post(&mut one, 0, SendOp::Read, 10);
     post(&mut one, 1, SendOp::SendInv, 10);
     deliver(&mut two, &one.poll_all(now.nanos()));
-    assert_eq!(two.host.received.len(), 2);
+    assert_eq!(two.host.received.len(), 3);
 }
 
 #[test]

@@ -52,6 +52,9 @@ impl Env for Opaque {
     fn take_recv(&mut self) -> Option<RecvWqe> {
         (self.recv)()
     }
+    fn recv_count(&mut self) -> u32 {
+        (self.recv)().map_or(0, |recv| recv.len)
+    }
     fn place_recv(&mut self, _: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         (self.place)(offset, len)
     }

@@ -40,8 +40,16 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         env: &mut impl Env,
     ) -> Result<(), RxDrop> {
         let psn = header.bth.psn;
+        let is_ack = header.bth.opcode.operation() == Operation::Ack;
         if psn.sub(self.acked) >= self.sent_end.sub(self.acked) {
+            if let Some(aeth) = header.aeth.filter(|_| is_ack && psn == self.acked.back(1)) {
+                self.credits.on_aeth(&aeth, false);
+            }
             return Err(RxDrop::Stale);
+        }
+        if let Some(aeth) = header.aeth {
+            let all = is_ack && psn.add(1) == self.next_psn;
+            self.credits.on_aeth(&aeth, all);
         }
         match header.bth.opcode.operation() {
             Operation::Ack => {

@@ -93,8 +93,8 @@ pub struct Resource {
     next: u32,
     /// Where the present answer ends.
     end: u32,
-    /// Message sequence number after the operation.
-    msn: u32,
+    /// How far the messages have come with the operation, and how many more may.
+    aeth: Aeth,
     /// Whether the peer asked more than once.
     again: bool,
 }
@@ -108,7 +108,7 @@ impl Default for Resource {
             start: 0,
             next: 0,
             end: 0,
-            msn: 0,
+            aeth: Aeth::default(),
             again: false,
         }
     }
@@ -217,7 +217,6 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         &mut self,
         header: &Header,
         (span, len): (u32, u32),
-        msn: u32,
         config: &QpConfig,
         env: &mut impl Env,
     ) -> Result<u32, Fault> {
@@ -249,11 +248,18 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 start: 0,
                 next: 0,
                 end: count,
-                msn,
+                aeth: Aeth::default(),
                 again: false,
             };
         }
         Ok(count)
+    }
+
+    /// What the answer to the operation accepted last acknowledges.
+    pub(super) fn note_aeth(&mut self, aeth: Aeth) {
+        if let Some(resource) = self.get_mut(1) {
+            resource.aeth = aeth;
+        }
     }
 
     /// Forgets the oldest operations until there is room for one more.
@@ -479,10 +485,7 @@ fn answer(resource: &mut Resource, config: &QpConfig, limits: &TxLimits) -> Opti
     let opcode = Opcode::new(Service::Rc, operation)?;
     let mut header = connected_header(config, limits, opcode, psn);
     if opcode.has_aeth() {
-        header.aeth = Some(Aeth {
-            msn: resource.msn,
-            ..Aeth::default()
-        });
+        header.aeth = Some(resource.aeth);
     }
     if let Fetch::Atomic { original } = resource.fetch {
         header.atomic_ack = Some(AtomicAckEth { original });
