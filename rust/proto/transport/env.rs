@@ -217,6 +217,12 @@ pub trait Env {
         let _ = slot;
     }
 
+    /// Whether a segment is on its way, so that the driver holds completions of sends back. When there is none
+    /// any more it calls [`Qp::transmitted`](super::Qp::transmitted).
+    fn is_sending(&self) -> bool {
+        false
+    }
+
     /// Puts a completion into the send completion queue.
     fn complete_send(&mut self, wc: Wc);
 

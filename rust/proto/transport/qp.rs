@@ -240,10 +240,9 @@ where
         }
         self.state = QpState::Err;
         self.requester.flush(env);
-        self.responder
-            .inbound
-            .complete_error(WcStatus::WrFlushErr, env);
         if self.config.srq {
+            let inbound = &mut self.responder.inbound;
+            inbound.complete_error(WcStatus::WrFlushErr, env);
             env.event(QpEvent::LastWqeReached);
         } else {
             self.flush_recv(env);
@@ -252,10 +251,16 @@ where
 
     /// In the error state, flushes what is on the receive queue (not a shared one): to be called when a
     /// receive was posted in that state. At most [`QpConfig::recv_depth`] work requests are flushed.
+    ///
+    /// While a segment is on its way nothing happens: on a completion queue for both, a send that tells why the
+    /// queue pair has failed comes before the receives that were flushed for it.
     pub fn flush_recv(&mut self, env: &mut impl Env) {
-        if self.state != QpState::Err || self.config.srq {
+        if self.state != QpState::Err || self.config.srq || env.is_sending() {
             return;
         }
+        self.responder
+            .inbound
+            .complete_error(WcStatus::WrFlushErr, env);
         for _ in 0..self.config.recv_depth {
             let Some(recv) = env.take_recv() else {
                 break;
@@ -377,13 +382,14 @@ where
     }
 
     /// The driver has gathered the payloads of all segments polled so far, and their buffers may change:
-    /// completes what is complete by being sent, and flushes what was posted to a queue in error. To be called
-    /// when [`Self::poll_transmit`] has returned `None`, and before a pause.
+    /// completes what is complete by being sent, and flushes what is on a queue in error. To be called when
+    /// [`Self::poll_transmit`] has returned `None`, and before a pause.
     pub fn transmitted(&mut self, env: &mut impl Env) {
         if self.state.sends() {
             self.requester.transmitted(env);
         }
         self.settle(env);
+        self.flush_recv(env);
     }
 
     /// The payload of the segment polled last is not there now, and the segment was not sent: it will be polled

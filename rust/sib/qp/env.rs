@@ -377,6 +377,10 @@ impl Env for Surroundings<'_> {
         self.sends.retire();
     }
 
+    fn is_sending(&self) -> bool {
+        self.withhold
+    }
+
     fn complete_send(&mut self, wc: Wc) {
         let solicited = wc.solicited;
         let (qpn, status) = (self.qp.qpn(), wc.status as u32);

@@ -63,6 +63,22 @@ fn silence_ends_with_retry_exceeded() {
     assert_eq!(world.now, 8 * (4096 << 8));
 }
 
+/// While a driver holds completions of sends back, those of receives must not overtake them.
+#[test]
+fn receives_are_flushed_after_what_is_on_its_way() {
+    let mut world = quiet();
+    world.nodes[0].host.post_recv(10);
+    let node = &mut world.nodes[0];
+    node.host.sending = true;
+    node.qp.to_error(&mut node.host);
+    node.qp.flush_recv(&mut node.host);
+    assert_eq!(recv_statuses(&world, 0), []);
+    let node = &mut world.nodes[0];
+    node.host.sending = false;
+    node.qp.transmitted(&mut node.host);
+    assert_eq!(recv_statuses(&world, 0), [WcStatus::WrFlushErr]);
+}
+
 #[test]
 fn more_than_a_window_of_silence_ends_as_well() {
     let mut world = quiet();

@@ -68,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) leaves: bool,
     /// Whether the memory that is accessed next is not there.
     pub(crate) absent: bool,
+    /// Whether a segment is on its way.
+    pub(crate) sending: bool,
 }
 
 impl Host {
@@ -255,6 +257,10 @@ impl Env for Host {
     fn retire_send(&mut self, slot: SendSlot) {
         let buffer = &mut self.send_buffers[slot.get() as usize];
         self.retired.push(std::mem::take(buffer));
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sending
     }
 
     fn complete_send(&mut self, wc: Wc) {
