@@ -45,6 +45,8 @@ static struct card mine, theirs;
 static struct rng rng;
 static int sends, recvs;
 static uint64_t done;
+/* When the last completion came, and for how long there was none before it. */
+static uint64_t taken_ms, silence_ms;
 
 static void peer_gone_early(void)
 {
@@ -165,6 +167,8 @@ static void take(struct ibv_wc *wc)
 		recvs--;
 	check(sends >= 0 && recvs >= 0, "a completion too many");
 	done++;
+	silence_ms = now_ms() - taken_ms;
+	taken_ms += silence_ms;
 }
 
 /* Everything that is posted must come back, and nothing else. */
@@ -172,15 +176,23 @@ static void bury(const struct ibv_wc *first)
 {
 	struct ibv_wc wc;
 	int flushed = 0;
+	uint64_t silence = silence_ms;
 
 	while (sends || recvs) {
 		take(&wc);
-		flushed += wc.status == IBV_WC_WR_FLUSH_ERR;
+		if (wc.status == IBV_WC_WR_FLUSH_ERR)
+			flushed++;
+		else
+			printf("endless: %s: a %s ended after that: %s\n",
+			       device.name,
+			       wc.wr_id == SEND_ID ? "send" : "receive",
+			       ibv_wc_status_str(wc.status));
 	}
 	check(!await(end.send_cq, &wc, 50), "a completion too many");
-	printf("endless: %s: survived: %llu completions, then %s, then %d flushed\n",
+	printf("endless: %s: survived: %llu completions, then %s after %llu ms, then %d flushed\n",
 	       device.name, (unsigned long long)done,
-	       ibv_wc_status_str(first->status), flushed);
+	       ibv_wc_status_str(first->status), (unsigned long long)silence,
+	       flushed);
 	end_destroy(&end);
 	check(!ibv_dereg_mr(mr), "dereg_mr: %m");
 	device_close(&device);
@@ -189,6 +201,7 @@ static void bury(const struct ibv_wc *first)
 
 static void traffic(void)
 {
+	taken_ms = now_ms();
 	while (recvs < RECVS)
 		post_one_recv();
 	for (;;) {
@@ -240,7 +253,8 @@ int main(int argc, char **argv)
 	peer_qp.qp_num = theirs.qpn;
 	peer = (struct end){ .device = &far, .qp = &peer_qp,
 			     .psn = theirs.psn };
-	path.timeout = 14;
+	/* A second of silence: guests that look for bugs are slow. */
+	path.timeout = 16;
 	path.retries = 3;
 	end_to_init(&end, &path);
 	end_to_rtr(&end, &peer, &path);

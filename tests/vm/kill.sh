@@ -19,7 +19,7 @@ RANDOM=1
 # one_death NUMBER: both meet, one dies within a second, the other must end well.
 one_death() {
 	local meeting=/tmp/meet.$1 log=/tmp/death.$1 doomed survivor
-	endless listen "$meeting" sib0 >"$log" 2>&1
+	endless listen "$meeting" sib0 >>"$log" 2>&1
 	doomed=$ENDLESS
 	endless call "$meeting" sib1 >>"$log" 2>&1
 	survivor=$ENDLESS
