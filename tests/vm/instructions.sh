@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: --icount --timeout 600
 #
 # What messages cost, in instructions of the guest, next to what they cost when
-# tests/instructions.json was written, if there is such a file. tools/bench runs it.
+# tests/instructions.json was written. tools/bench runs it too.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"

@@ -4,17 +4,12 @@
     instructions.py KNOWN MEASURED OUTPUT
 
 MEASURED are lines of tests/user/cost under the instruction counter. KNOWN is
-tests/instructions.json, if there is one; OUTPUT is such a file with the figures of
-today.
+tests/instructions.json; OUTPUT is such a file with the figures of today.
 """
 
 import json
 import pathlib
 import sys
-
-
-# How much more a message may cost, as a part, if the file does not say.
-_TOLERANCE = 0.1
 
 
 def _measured(path):
@@ -36,9 +31,7 @@ def _per_byte(costs):
 
 def main():
     known_path, measured_path, output = map(pathlib.Path, sys.argv[1:])
-    known = {"tolerance": _TOLERANCE, "instructions_per_message": {}}
-    if known_path.exists():
-        known = json.loads(known_path.read_text())
+    known = json.loads(known_path.read_text())
     measured = _measured(measured_path)
     worse = 0
     print(f"{'kind':16}{'bytes':>10}{'known':>10}{'now':>10}")
