@@ -19,6 +19,7 @@ mod pages;
 mod region;
 mod space;
 mod umem;
+mod user;
 
 pub use self::kernel::KernelRange;
 pub use fast::{
@@ -36,3 +37,4 @@ pub use region::{
 };
 pub use space::KernelSpace;
 pub use umem::Umem;
+pub use user::UserMemory;

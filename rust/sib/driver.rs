@@ -79,8 +79,7 @@ use rdma::ib::{
 };
 use rdma::mem::{
     KernelSpace,
-    OnDemand,
-    Umem, //
+    UserMemory, //
 };
 use rdma::net::NetDevice;
 use rdma::ring::Ring;
@@ -114,6 +113,7 @@ impl Link for Sib {
 impl Driver for Sib {
     const LINK_TYPE: &'static CStr = c"sib";
     const PORT_COUNTERS: &'static [CounterName] = counters::NAMES;
+    const ON_DEMAND: bool = true;
 
     type Device = Tracked<Hca>;
     type Pd = Arc<Pd>;
@@ -218,25 +218,11 @@ impl Driver for Sib {
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         pd: &Self::Pd,
-        umem: Umem,
-        _start: u64,
-        length: u64,
+        memory: UserMemory,
         iova: u64,
         access: AccessFlags,
     ) -> Result<NewMr<Self::Mr>> {
-        mr::reg_user(&mut cx, s, pd, umem, length, iova, access)
-    }
-
-    fn reg_on_demand_mr(
-        mut cx: Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        pd: &Self::Pd,
-        memory: OnDemand,
-        length: u64,
-        iova: u64,
-        access: AccessFlags,
-    ) -> Result<NewMr<Self::Mr>> {
-        mr::reg_on_demand(&mut cx, s, pd, memory, length, iova, access)
+        mr::reg_user(&mut cx, s, pd, memory, iova, access)
     }
 
     fn advise_mr(

@@ -39,7 +39,7 @@ use rdma::{
         KernelSpace,
         OnDemand,
         Region,
-        Umem, //
+        UserMemory, //
     },
     sync::{
         Cx,
@@ -55,10 +55,8 @@ pub(crate) const MAX_FAST_PAGES: u32 = 512;
 
 /// What a region refers to.
 enum Backing {
-    /// Pinned memory of a user.
-    User(Umem),
-    /// Memory of a user whose pages come and go.
-    OnDemand(OnDemand),
+    /// Memory of a user.
+    User(UserMemory),
     /// All memory of the kernel, by its virtual addresses.
     Kernel(KernelSpace),
     /// What a kernel client gives it from time to time.
@@ -93,7 +91,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::RELAXED_ORDERING.bits(),
 );
 
-/// Registers pinned memory, which keys name from `iova` on.
+/// Registers memory of a user, which keys name from `iova` on.
 ///
 /// # Errors
 ///
@@ -103,37 +101,15 @@ pub(crate) fn reg_user(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
     pd: &Arc<Pd>,
-    umem: Umem,
-    length: u64,
+    memory: UserMemory,
     iova: u64,
     access: AccessFlags,
 ) -> Result<NewMr<Tracked<Mr>>> {
     let extent = Extent {
         start: iova,
-        length,
+        length: memory.size() as u64,
     };
-    register(cx, sleepable, pd, Backing::User(umem), extent, access)
-}
-
-/// Registers memory whose pages come and go.
-///
-/// # Errors
-///
-/// As [`reg_user`].
-pub(crate) fn reg_on_demand(
-    cx: &mut Cx<'_, Unlocked>,
-    sleepable: Sleepable<'_>,
-    pd: &Arc<Pd>,
-    memory: OnDemand,
-    length: u64,
-    iova: u64,
-    access: AccessFlags,
-) -> Result<NewMr<Tracked<Mr>>> {
-    let extent = Extent {
-        start: iova,
-        length,
-    };
-    register(cx, sleepable, pd, Backing::OnDemand(memory), extent, access)
+    register(cx, sleepable, pd, Backing::User(memory), extent, access)
 }
 
 /// Registers all memory of the kernel.
@@ -188,7 +164,7 @@ pub(crate) fn alloc_fast(
 pub(crate) fn map(mr: &Mr, list: &mut PageList<'_>) -> Result {
     match &mr.backing {
         Backing::Fast(pages) => pages.replace(|pages| list.fill(pages)),
-        Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => Err(EINVAL),
+        Backing::User(_) | Backing::Kernel(_) => Err(EINVAL),
     }
 }
 
@@ -262,19 +238,21 @@ pub(crate) fn piece(
     match &mr.backing {
         // Addresses of this one count from 0.
         Backing::Kernel(space) => Ok(Piece::kernel(space.range(offset, len as usize))),
-        Backing::User(_) | Backing::Fast(_) => Ok(match through {
+        Backing::User(UserMemory::OnDemand(memory)) => {
+            match memory.enter(offset as usize, len as usize, write) {
+                Some(pages) => Ok(Piece::on_demand(pages, mr, through)),
+                None => Err(Absent {
+                    mr,
+                    offset,
+                    len,
+                    write,
+                }),
+            }
+        }
+        Backing::User(UserMemory::Pinned(_)) | Backing::Fast(_) => Ok(match through {
             None => Piece::of(mr, offset as usize, len as usize),
             Some(window) => Piece::through(window, mr, offset as usize, len as usize),
         }),
-        Backing::OnDemand(memory) => match memory.enter(offset as usize, len as usize, write) {
-            Some(pages) => Ok(Piece::on_demand(pages, mr, through)),
-            None => Err(Absent {
-                mr,
-                offset,
-                len,
-                write,
-            }),
-        },
     }
 }
 
@@ -303,9 +281,9 @@ impl Absent {
     /// Those of [`OnDemand::fault`].
     pub(crate) fn fault(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) -> Result {
         let (offset, len) = (self.offset as usize, self.len as usize);
-        match &self.mr.backing {
-            Backing::OnDemand(memory) => memory.fault(offset, len, self.write, cx, sleepable),
-            Backing::User(_) | Backing::Kernel(_) | Backing::Fast(_) => Ok(()),
+        match self.mr.on_demand() {
+            Some(memory) => memory.fault(offset, len, self.write, cx, sleepable),
+            None => Ok(()),
         }
     }
 }
@@ -324,9 +302,7 @@ fn prefetch(
     sge: &Sge,
 ) -> Result {
     let mr = cx.lock(&pd.tables).region(sge.lkey).ok_or(EINVAL)?;
-    let Backing::OnDemand(memory) = &mr.backing else {
-        return Err(EINVAL);
-    };
+    let memory = mr.on_demand().ok_or(EINVAL)?;
     let len = u64::from(sge.length);
     let offset = mr.extent.offset(sge.addr, len).ok_or(EINVAL)? as usize;
     if advice == Advice::PrefetchWrite && !mr.access.contains(AccessFlags::LOCAL_WRITE) {
@@ -369,7 +345,7 @@ pub(crate) fn advise(
 pub(crate) fn fast_piece(mr: Held<Mr>, offset: u64, len: u32) -> Option<Piece> {
     let pages = match &mr.backing {
         Backing::Fast(pages) => pages.enter()?,
-        Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => return None,
+        Backing::User(_) | Backing::Kernel(_) => return None,
     };
     Some(Piece::fast(pages, mr, offset as usize, len as usize))
 }
@@ -402,7 +378,7 @@ impl Mr {
 
     /// Whether it is of memory of a user.
     pub(crate) fn is_of_user(&self) -> bool {
-        matches!(self.backing, Backing::User(_) | Backing::OnDemand(_))
+        matches!(self.backing, Backing::User(_))
     }
 
     /// Whether it is for fast registration and its present pages have `length` bytes or more.
@@ -418,22 +394,30 @@ impl Mr {
     pub(crate) fn is_idle(&self) -> bool {
         match &self.backing {
             Backing::Fast(pages) => pages.is_idle(),
-            Backing::User(_) | Backing::OnDemand(_) | Backing::Kernel(_) => true,
+            Backing::User(_) | Backing::Kernel(_) => true,
         }
     }
 
     /// The memory, if it is pinned memory of a user.
     pub(crate) fn region(&self) -> Option<Region<'_>> {
         match &self.backing {
-            Backing::User(umem) => Some(umem.region()),
-            Backing::OnDemand(_) | Backing::Kernel(_) | Backing::Fast(_) => None,
+            Backing::User(UserMemory::Pinned(umem)) => Some(umem.region()),
+            _ => None,
+        }
+    }
+
+    /// The memory, if its pages come and go.
+    fn on_demand(&self) -> Option<&OnDemand> {
+        match &self.backing {
+            Backing::User(UserMemory::OnDemand(memory)) => Some(memory),
+            _ => None,
         }
     }
 }
 
 /// Tells details.
 pub(crate) fn show(mr: &Mr, detail: &mut Detail<'_>) -> Result {
-    let pinned = matches!(mr.backing, Backing::User(_));
+    let pinned = matches!(mr.backing, Backing::User(UserMemory::Pinned(_)));
     detail.hex(c"iova", mr.extent.start)?;
     detail.hex(c"access", u64::from(mr.access.bits()))?;
     detail.number(c"pinned", u64::from(pinned))

@@ -30,8 +30,7 @@ use super::{
 };
 use crate::mem::{
     KernelSpace,
-    OnDemand,
-    Umem, //
+    UserMemory, //
 };
 use crate::ring::Ring;
 use crate::sync::{
@@ -222,6 +221,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The names of the counters that each port has beside those of performance management; at least one.
     const PORT_COUNTERS: &'static [CounterName];
 
+    /// Whether the devices have memory regions whose pages come and go.
+    const ON_DEMAND: bool;
+
     /// The handle of a device. Dropped when the device is removed.
     type Device: Send + Sync + 'static;
     /// The handle of a protection domain.
@@ -316,36 +318,17 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Removes a protection domain.
     fn dealloc_pd(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, pd: &Self::Pd);
 
-    /// Registers memory of a user.
+    /// Registers memory of a user, which keys name from `iova` on.
     ///
-    /// `umem` pins the pages of `start..start + length`; keys refer to them as `iova..iova + length`.
-    #[allow(clippy::too_many_arguments)]
+    /// The pages of `memory` come and go only if [`Self::ON_DEMAND`].
     fn reg_user_mr(
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         pd: &Self::Pd,
-        umem: Umem,
-        start: u64,
-        length: u64,
+        memory: UserMemory,
         iova: u64,
         access: AccessFlags,
     ) -> Result<NewMr<Self::Mr>>;
-
-    /// Registers memory of a user whose pages come and go.
-    ///
-    /// Keys refer to the bytes of `memory` as `iova..iova + length`.
-    fn reg_on_demand_mr(
-        cx: Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        pd: &Self::Pd,
-        memory: OnDemand,
-        length: u64,
-        iova: u64,
-        access: AccessFlags,
-    ) -> Result<NewMr<Self::Mr>> {
-        let _ = (cx, s, pd, memory, length, iova, access);
-        Err(unsupported())
-    }
 
     /// Takes an advice about memory, which lists name by local keys. With `flush` it is to be followed before the
     /// return.

@@ -332,6 +332,11 @@ impl OnDemand {
         })
     }
 
+    /// The size in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.present.len
+    }
+
     /// Begins to access `len` bytes at `offset`; `None` if some of them are not there now, or may not be written
     /// but shall. `len` is not 0. Callable in any context.
     pub fn enter(&self, offset: usize, len: usize, write: bool) -> Option<PresentUse> {

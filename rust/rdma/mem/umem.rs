@@ -94,18 +94,6 @@ impl Umem {
     pub fn region(&self) -> Region<'_> {
         Region::from(&self.pages)
     }
-
-    /// The size in bytes.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Whether there is nothing to access.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
-    }
 }
 
 impl Drop for Umem {

@@ -62,7 +62,7 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
         // SAFETY: Nobody else uses the answer during the call, and the key is set before registration.
         unsafe {
             fill_device(&mut *out, &attr);
-            if D::HAS_REG_ON_DEMAND_MR {
+            if D::ON_DEMAND {
                 fill_odp(&mut *out, &attr);
             }
             if (*dev).local_dma_lkey != 0 {

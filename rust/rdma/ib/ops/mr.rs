@@ -27,7 +27,8 @@ use crate::ib::{
 use crate::mem::{
     KernelSpace,
     OnDemand,
-    Umem, //
+    Umem,
+    UserMemory, //
 };
 use kernel::error::from_result;
 use kernel::prelude::*;
@@ -124,24 +125,23 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
         }
         let flags = AccessFlags::from_bits(access as u32);
         let obj = NewObj::<D>::new()?;
-        let bytes = usize::try_from(length).map_err(|_| EINVAL)?;
-        if flags.intersects(AccessFlags::ON_DEMAND) {
-            // All memory of a process would be regions that come and go as well.
-            if !D::HAS_REG_ON_DEMAND_MR || (start == 0 && length == u64::MAX) {
-                return Err(unsupported());
-            }
-            // SAFETY: The device of a live domain is alive, and outlives its regions.
-            let memory = unsafe { OnDemand::new((*pd).device, start, bytes, access, &mut cx, s) }?;
-            // SAFETY: The domain has a value, and outlives its regions.
-            let pd = unsafe { PdObj::<D>::get(pd) };
-            let new = D::reg_on_demand_mr(cx, s, pd, memory, length, iova, flags)?;
-            return Ok(obj.finish(new));
+        let len = usize::try_from(length).map_err(|_| EINVAL)?;
+        let on_demand = flags.intersects(AccessFlags::ON_DEMAND);
+        // All memory of a process would be regions that come and go as well.
+        if on_demand && (!D::ON_DEMAND || (start == 0 && length == u64::MAX)) {
+            return Err(unsupported());
         }
+        // SAFETY: The domain is alive and has a value.
+        let (device, pd) = unsafe { ((*pd).device, PdObj::<D>::get(pd)) };
         // SAFETY: The device of a live domain is alive, and outlives its regions.
-        let umem = unsafe { Umem::pin((*pd).device, start, bytes, access, &mut cx, s) }?;
-        // SAFETY: The domain has a value, and outlives its regions.
-        let pd = unsafe { PdObj::<D>::get(pd) };
-        let new = D::reg_user_mr(cx, s, pd, umem, start, length, iova, flags)?;
+        let memory = unsafe {
+            if on_demand {
+                UserMemory::OnDemand(OnDemand::new(device, start, len, access, &mut cx, s)?)
+            } else {
+                UserMemory::Pinned(Umem::pin(device, start, len, access, &mut cx, s)?)
+            }
+        };
+        let new = D::reg_user_mr(cx, s, pd, memory, iova, flags)?;
         Ok(obj.finish(new))
     })())
 }
