@@ -45,7 +45,10 @@ pub(crate) use lane::{
     Address,
     Lane, //
 };
-pub(crate) use route::Segment;
+pub(crate) use route::{
+    Passage,
+    Segment, //
+};
 pub(crate) use smp::trap_header;
 pub(crate) use traffic::Traffic;
 pub(crate) use udp::Drops;

@@ -8,7 +8,10 @@
 //! to the queue pair at its end, without the locks of the fabric and of the far HCA; the ports on its way count
 //! it all the same.
 
-use super::route::Segment;
+use super::route::{
+    Passage,
+    Segment, //
+};
 use super::{
     End,
     Fabric, //
@@ -126,22 +129,21 @@ impl Hca {
         // Read first: what is read afterwards belongs to this generation or a later one.
         let generation = self.fabric.generation();
         let view = self.view(address.port);
-        let whole = self.takes_segments(cx, address.port, address.dlid);
-        let handed_over = self.is_handed_over(cx, address.port, address.dlid);
-        let straight = if whole
-            && handed_over
-            && view.state == LinkState::Active
-            && !self.is_watched(address.port)
-        {
+        let passage = self.passage(cx, address.port, address.dlid);
+        let straight = if passage == Passage::Whole && view.state == LinkState::Active {
             self.straight(cx, &address)
         } else {
             None
+        };
+        let max_payload = match passage {
+            Passage::Whole | Passage::Cut => MAX_SEGMENT,
+            Passage::Single => 0,
         };
         Lane {
             address,
             generation,
             limits: TxLimits {
-                max_payload: if whole { MAX_SEGMENT } else { 0 },
+                max_payload,
                 lid: view.lid,
                 mtu: view.mtu,
             },

@@ -80,6 +80,17 @@ impl Segment<'_> {
     }
 }
 
+/// How segments get from a port of an HCA to a unicast LID.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// Whole, by calls: none is lost.
+    Whole,
+    /// Whole at first. On their way they become packets, any of which may get lost.
+    Cut,
+    /// As packets from the start: someone looks at them one by one, and some may get lost.
+    Single,
+}
+
 /// What is at the other end of a cable.
 enum Hop {
     /// Nothing that takes packets.
@@ -151,28 +162,11 @@ impl Hca {
         }
     }
 
-    /// Whether a segment from `port` to the unicast LID `dlid` reaches its destination without becoming packets,
-    /// none of which can get lost.
-    pub(crate) fn is_handed_over(
-        &self,
-        cx: &mut Cx<'_, Unlocked>,
-        port: PortNum,
-        dlid: Lid,
-    ) -> bool {
-        let cable = self.berth.cable(port);
-        cable.is_some_and(|cable| self.fabric.is_handed_over(cx, cable, dlid))
-    }
-
-    /// Whether a segment from `port` to the unicast LID `dlid` may stand for many packets.
-    pub(crate) fn takes_segments(
-        &self,
-        cx: &mut Cx<'_, Unlocked>,
-        port: PortNum,
-        dlid: Lid,
-    ) -> bool {
+    /// How segments get from `port` to `dlid`.
+    pub(crate) fn passage(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> Passage {
         match self.berth.cable(port) {
-            Some(cable) if !self.is_watched(port) => self.fabric.takes_segments(cx, cable, dlid),
-            _ => false,
+            Some(cable) if !self.is_watched(port) => self.fabric.passage(cx, cable, dlid),
+            _ => Passage::Single,
         }
     }
 
@@ -294,23 +288,16 @@ impl Fabric {
         }
     }
 
-    /// Whether segments from a port of an HCA whose cable is in `port` reach `dlid` without becoming packets.
-    fn is_handed_over(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> bool {
+    /// How segments get to `dlid` from a port of an HCA that nobody watches and whose cable is in `port`.
+    fn passage(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> Passage {
         let guard = cx.lock(&self.state);
-        let state = &*guard;
-        if state.own.is_some() {
-            return false;
+        if guard.own.is_some() {
+            return Passage::Cut;
         }
-        !matches!(state.way_out(port, dlid), Some(End::Cable(_)))
-    }
-
-    /// Whether nobody has to see the packets of a segment from a port of an HCA whose cable is in `port` to `dlid`
-    /// one by one, before they leave this host.
-    fn takes_segments(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> bool {
-        let guard = cx.lock(&self.state);
         match guard.way_out(port, dlid) {
-            Some(End::Hca(hca, port)) => guard.own.is_some() || !hca.is_watched(*port),
-            _ => true,
+            Some(End::Cable(_)) => Passage::Cut,
+            Some(End::Hca(hca, port)) if hca.is_watched(*port) => Passage::Single,
+            _ => Passage::Whole,
         }
     }
 }

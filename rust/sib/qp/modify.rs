@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     ah,
+    fabric::Passage,
     payload::Source,
     query, //
 };
@@ -146,8 +147,7 @@ impl Resolved {
         };
         let lossy = path.is_some_and(|path| {
             let port = PortNum::new(port as u8);
-            !qp.hca.is_handed_over(cx, port, path.dlid)
-                || !qp.hca.takes_segments(cx, port, path.dlid)
+            qp.hca.passage(cx, port, path.dlid) != Passage::Whole
         });
         Ok(Self { path, lossy, pkey })
     }
