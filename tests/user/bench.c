@@ -3,16 +3,62 @@
 #include "bench.h"
 
 #include <poll.h>
-#include <stdlib.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-static struct ibv_mr *reg(struct end *end, uint8_t *bytes, int access)
+/* How long pages stay. */
+#define STAY_US 200
+
+static bool on_demand;
+static pthread_t thief;
+static atomic_bool thieving;
+
+void bench_options(int *argc, char ***argv)
 {
-	struct ibv_mr *mr = ibv_reg_mr(end->device->pd, bytes, BENCH_BYTES,
-				       access);
+	if (*argc > 1 && !strcmp((*argv)[1], "-o")) {
+		on_demand = true;
+		(*argv)[1] = (*argv)[0];
+		--*argc;
+		++*argv;
+	}
+}
+
+struct ibv_mr *bench_reg(struct ibv_pd *pd, uint8_t *bytes, unsigned int access)
+{
+	struct ibv_mr *mr =
+		ibv_reg_mr(pd, bytes, BENCH_BYTES,
+			   access | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 
 	check(mr, "reg_mr: %m");
 	return mr;
+}
+
+/* Shared, so that pages can be taken away and what they hold stays. */
+static uint8_t *bench_memory(int value)
+{
+	uint8_t *bytes = mmap(NULL, BENCH_BYTES, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	check(bytes != MAP_FAILED, "mmap: %m");
+	memset(bytes, value, BENCH_BYTES);
+	return bytes;
+}
+
+static void *steal(void *argument)
+{
+	const struct bench *bench = argument;
+
+	while (atomic_load(&thieving)) {
+		check(!madvise(bench->local, BENCH_BYTES, MADV_DONTNEED) &&
+			      !madvise(bench->remote, BENCH_BYTES,
+				       MADV_DONTNEED),
+		      "madvise: %m");
+		usleep(STAY_US);
+	}
+	return NULL;
 }
 
 void bench_create(struct bench *bench, struct device *a, struct device *b,
@@ -22,20 +68,20 @@ void bench_create(struct bench *bench, struct device *a, struct device *b,
 	end_create(&bench->b, b, options);
 	bench->devices[0] = a;
 	bench->devices[1] = b;
-	bench->local = aligned_alloc(4096, BENCH_BYTES);
-	bench->remote = aligned_alloc(4096, BENCH_BYTES);
-	check(bench->local && bench->remote, "out of memory");
-	memset(bench->local, 0xaa, BENCH_BYTES);
-	memset(bench->remote, 0xbb, BENCH_BYTES);
-	bench->local_mr = reg(&bench->a, bench->local, ALL_ACCESS);
-	bench->frozen_mr = reg(&bench->a, bench->local, 0);
-	bench->remote_mr = reg(&bench->b, bench->remote, ALL_ACCESS);
-	bench->readable_mr = reg(&bench->b, bench->remote,
-				 IBV_ACCESS_LOCAL_WRITE |
-					 IBV_ACCESS_REMOTE_READ);
-	bench->writable_mr = reg(&bench->b, bench->remote,
-				 IBV_ACCESS_LOCAL_WRITE |
-					 IBV_ACCESS_REMOTE_WRITE);
+	bench->local = bench_memory(0xaa);
+	bench->remote = bench_memory(0xbb);
+	bench->local_mr = bench_reg(a->pd, bench->local, ALL_ACCESS);
+	bench->frozen_mr = bench_reg(a->pd, bench->local, 0);
+	bench->remote_mr = bench_reg(b->pd, bench->remote, ALL_ACCESS);
+	bench->readable_mr = bench_reg(b->pd, bench->remote,
+				       IBV_ACCESS_LOCAL_WRITE |
+					       IBV_ACCESS_REMOTE_READ);
+	bench->writable_mr = bench_reg(b->pd, bench->remote,
+				       IBV_ACCESS_LOCAL_WRITE |
+					       IBV_ACCESS_REMOTE_WRITE);
+	atomic_store(&thieving, on_demand);
+	check(!on_demand || !pthread_create(&thief, NULL, steal, bench),
+	      "pthread_create");
 }
 
 void bench_destroy(struct bench *bench)
@@ -44,14 +90,17 @@ void bench_destroy(struct bench *bench)
 				 bench->remote_mr, bench->readable_mr,
 				 bench->writable_mr };
 
+	if (atomic_exchange(&thieving, false))
+		pthread_join(thief, NULL);
 	if (bench->a.qp)
 		end_destroy(&bench->a);
 	if (bench->b.qp)
 		end_destroy(&bench->b);
 	for (size_t i = 0; i < ARRAY_SIZE(mrs); i++)
 		check(!ibv_dereg_mr(mrs[i]), "dereg_mr: %m");
-	free(bench->local);
-	free(bench->remote);
+	check(!munmap(bench->local, BENCH_BYTES) &&
+		      !munmap(bench->remote, BENCH_BYTES),
+	      "munmap: %m");
 }
 
 struct ibv_sge sge_local(const struct bench *bench, uint32_t length)

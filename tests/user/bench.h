@@ -32,10 +32,20 @@ struct bench {
 	struct ibv_mr *writable_mr;
 };
 
+/*
+ * Takes the option -o off the arguments: regions are on demand, and pages are taken
+ * away all the time.
+ */
+void bench_options(int *argc, char ***argv);
+
 /* Makes both ends, in RESET. */
 void bench_create(struct bench *bench, struct device *a, struct device *b,
 		  const struct end_options *options);
 void bench_destroy(struct bench *bench);
+
+/* Registers memory of a bench once more. */
+struct ibv_mr *bench_reg(struct ibv_pd *pd, uint8_t *bytes,
+			 unsigned int access);
 
 /* A list of one entry in the memory of `a` or of `b`. */
 struct ibv_sge sge_local(const struct bench *bench, uint32_t length);

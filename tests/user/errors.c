@@ -487,7 +487,8 @@ int main(int argc, char **argv)
 {
 	struct device devices[2];
 
-	check(argc <= 3, "usage: errors [DEV[:PORT] [DEV[:PORT]]]");
+	bench_options(&argc, &argv);
+	check(argc <= 3, "usage: errors [-o] [DEV[:PORT] [DEV[:PORT]]]");
 	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
 	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
 	make_strange(devices);

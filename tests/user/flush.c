@@ -270,7 +270,8 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	check(argc <= 3, "usage: flush [DEV[:PORT] [DEV[:PORT]]]");
+	bench_options(&argc, &argv);
+	check(argc <= 3, "usage: flush [-o] [DEV[:PORT] [DEV[:PORT]]]");
 	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
 	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {

@@ -3,7 +3,7 @@
  * FLUSH and ATOMIC WRITE: what they do, in which order, and what comes of those
  * that are wrong.
  *
- *     placement DEVICE[:PORT] DEVICE[:PORT]
+ *     placement [-o] DEVICE[:PORT] DEVICE[:PORT]
  */
 
 #include "bench.h"
@@ -37,8 +37,7 @@ static void start(unsigned int access)
 
 	path.access = access;
 	bench_create(&bench, &devices[0], &devices[1], &options);
-	flush_mr = ibv_reg_mr(devices[1].pd, bench.remote, BENCH_BYTES, ACCESS);
-	check(flush_mr, "reg_mr with FLUSH: %m");
+	flush_mr = bench_reg(devices[1].pd, bench.remote, ACCESS);
 	end_connect(&bench.a, &bench.b, &path);
 }
 
@@ -264,7 +263,8 @@ static void persistence(void)
 
 int main(int argc, char **argv)
 {
-	check(argc == 3, "usage: placement DEVICE[:PORT] DEVICE[:PORT]");
+	bench_options(&argc, &argv);
+	check(argc == 3, "usage: placement [-o] DEVICE[:PORT] DEVICE[:PORT]");
 	for (int i = 0; i < 2; i++)
 		device_open(&devices[i], argv[i + 1]);
 	capabilities();

@@ -3,7 +3,7 @@
  * Memory windows of both types, and SEND with invalidate: what peers may do
  * through them, until when, and what comes of what is wrong.
  *
- *     window DEVICE[:PORT] DEVICE[:PORT]
+ *     window [-o] DEVICE[:PORT] DEVICE[:PORT]
  *
  * End `b` owns the memory and the windows; end `a` comes through them.
  */
@@ -35,13 +35,9 @@ static const struct end_options options = {
 	.sges = 1,
 };
 
-static struct ibv_mr *reg(int access)
+static struct ibv_mr *reg(unsigned int access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(devices[1].pd, bench.remote, BENCH_BYTES,
-				       access);
-
-	check(mr, "reg_mr: %m");
-	return mr;
+	return bench_reg(devices[1].pd, bench.remote, access);
 }
 
 static void start(enum ibv_mw_type type)
@@ -570,7 +566,8 @@ int main(int argc, char **argv)
 {
 	const enum ibv_mw_type types[] = { IBV_MW_TYPE_1, IBV_MW_TYPE_2 };
 
-	check(argc == 3, "usage: window DEVICE[:PORT] DEVICE[:PORT]");
+	bench_options(&argc, &argv);
+	check(argc == 3, "usage: window [-o] DEVICE[:PORT] DEVICE[:PORT]");
 	for (int i = 0; i < 2; i++)
 		device_open(&devices[i], argv[i + 1]);
 	capabilities();

@@ -9,7 +9,7 @@
 # Memory that is not pinned: messages of all kinds and sizes, every byte checked,
 # while pages are taken away by madvise, by new mappings and by children that share
 # them; advice, operations that find no page, and what becomes of work if there is
-# no memory.
+# no memory. What other tests show of pinned memory is shown of this.
 #
 #     odp.sh [handoff|udp [ROUNDS [SETUPS]]]
 
@@ -26,6 +26,10 @@ for kind in shared private; do
 	step "Messages while pages go, $kind"
 	run user data -o $kind -a sib0 -b sib1 -n "$rounds" -N "$setups"
 	run user data -o $kind -t rc -a sib1 -b sib1 -n 1 -N 1
+done
+step "FLUSH, ATOMIC WRITE, windows and faults while pages go"
+for program in placement window errors flush; do
+	run user $program -o sib0 sib1
 done
 no_objects
 fabric_down
