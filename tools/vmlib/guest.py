@@ -12,6 +12,8 @@ from . import qemu
 # How long a boot may take to reach the script on a busy machine, by kernel, for
 # each guest that boots at the time.
 _BOOT_SECONDS = {"stock": 90, "debug": 180}
+# How much longer it takes under the instruction counter, which has one thread.
+_ICOUNT_FACTOR = 3
 _BOOTS = 3
 
 
@@ -64,7 +66,8 @@ class Guest:
         await output
 
     async def _limit_boot(self):
-        await asyncio.sleep(_BOOT_SECONDS[self.options.kernel] * self.options.nodes)
+        seconds = _BOOT_SECONDS[self.options.kernel] * self.options.nodes
+        await asyncio.sleep(seconds * (_ICOUNT_FACTOR if self.options.icount else 1))
         if not self.started():
             self.kill()
 
