@@ -257,8 +257,8 @@ static void measure(const struct kind *kind, struct device *a,
  * that the last one is signaled. */
 static uint32_t messages(const struct kind *kind, uint32_t count)
 {
-	if (kind->size > 4096)
-		count /= kind->size > 65536 ? 64 : 8;
+	if (kind->size > 65536)
+		count /= 64;
 	count = count / SIGNAL_EVERY * SIGNAL_EVERY;
 	return count ? count : SIGNAL_EVERY;
 }
