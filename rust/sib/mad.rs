@@ -15,8 +15,10 @@ use crate::hca::{
     Hca,
     Sma, //
 };
+use crate::partition;
 use crate::payload::Source;
 use crate::run::RunQueue;
+use proto::fabric::port::PortEvent;
 use proto::fabric::sma::MadVerdict;
 use proto::time::{
     Duration,
@@ -114,6 +116,9 @@ pub(crate) fn process(
         hca.set_clock(state.orders, &state.sma);
         outcome
     };
+    if outcome.events.contains(PortEvent::PkeyChange) {
+        partition::follow_all(cx, hca, outcome.port);
+    }
     events::dispatch(cx, hca, outcome.port, outcome.events);
     match outcome.verdict {
         MadVerdict::Reply => MadResult::Reply,

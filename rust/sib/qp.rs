@@ -48,7 +48,11 @@ use crate::{
     },
     cq::Cq,
     fabric::Segment,
-    hca::Hca,
+    hca::{
+        Hca,
+        Sma, //
+    },
+    partition,
     payload::Source,
     pd::Pd,
     run::RunQueue,
@@ -94,6 +98,7 @@ use rdma::{
     mem::KernelSpace,
     sync::{
         Cx,
+        DevLock,
         Held,
         IrqsOn,
         LevelLock,
@@ -217,7 +222,7 @@ impl State {
         f(&mut self.machine, &mut surroundings)
     }
 
-    /// Gives the machine a segment that has come, unless it has to wait.
+    /// Gives the machine a segment that has come, unless it has to wait. Returns why it was dropped, if so.
     fn accept(
         &mut self,
         withhold: bool,
@@ -225,12 +230,15 @@ impl State {
         cx: Cx<'_, QpLock, Off>,
         segment: &Segment<'_>,
         pkey_index: Option<u16>,
-    ) {
-        if self.absence.is_waiting()
-            || self.offer(withhold, qp, cx, segment, pkey_index) == Err(RxDrop::Absent)
-        {
-            self.absence.keep(segment, pkey_index);
+    ) -> Option<RxDrop> {
+        if !self.absence.is_waiting() {
+            let outcome = self.offer(withhold, qp, cx, segment, pkey_index);
+            if outcome != Err(RxDrop::Absent) {
+                return outcome.err();
+            }
         }
+        self.absence.keep(segment, pkey_index);
+        None
     }
 
     /// Gives the machine a segment.
@@ -298,6 +306,17 @@ impl Qp {
         1u8.wrapping_shl(lmc).wrapping_sub(1)
     }
 
+    /// Takes over the P_Key that its port's table has now. To be called under the lock of the HCA, so that no
+    /// older one is taken over later.
+    pub(crate) fn follow(&self, mut cx: Cx<'_, DevLock, Off>, sma: &Sma) {
+        let table = sma.port(self.port()).map(|port| port.pkeys());
+        let mut state = cx.lock(&self.state);
+        let config = state.machine.config_mut();
+        if let Some(pkey) = table.and_then(|table| table.get(config.pkey_index)) {
+            config.pkey = pkey;
+        }
+    }
+
     /// Whether it puts completions into `cq`.
     pub(crate) fn uses(&self, cq: &Cq) -> bool {
         core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)
@@ -340,10 +359,10 @@ impl Qp {
         pkey_index: Option<u16>,
         asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
     ) {
-        let (has_output, waits, events) = {
+        let (dropped, has_output, waits, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
-            state.accept(state.is_busy(), qp, cx, &segment, pkey_index);
+            let dropped = state.accept(state.is_busy(), qp, cx, &segment, pkey_index);
             if let Some((asker, reply)) = asker {
                 *reply = state.reply(qp, asker);
             }
@@ -351,8 +370,11 @@ impl Qp {
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
             let has_output = state.machine.has_output() && !state.is_busy();
-            (has_output, state.absence.is_waiting(), events)
+            (dropped, has_output, state.absence.is_waiting(), events)
         };
+        if let Some(reason) = dropped {
+            partition::refused(cx, &qp.hca, qp.port(), segment.header, reason);
+        }
         if waits {
             Self::await_memory(qp);
         }

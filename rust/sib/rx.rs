@@ -6,9 +6,11 @@ use crate::{
     fabric::Segment,
     hca::Hca,
     mcast::Cursor,
+    partition,
     qp::Qp,
     run::RunQueue, //
 };
+use proto::transport::RxDrop;
 use rdma::sync::{
     Cx,
     Held,
@@ -64,7 +66,8 @@ pub(crate) fn deliver(
                 keys.position(|key| key.matches(header.bth.pkey))
             });
             let Some(index) = found else {
-                return;
+                drop(state);
+                return partition::refused(cx, hca, port, header, RxDrop::PKey);
             };
             pkey_index = Some(index as u16);
         }

@@ -34,6 +34,7 @@ mod mcast;
 mod mr;
 mod mw;
 mod params;
+mod partition;
 mod payload;
 mod pd;
 mod qp;

@@ -8,6 +8,7 @@
 
 #include "bench.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -259,6 +260,7 @@ static void persistence(void)
 				       ACCESS | IBV_ACCESS_FLUSH_PERSISTENT);
 
 	check(!mr, "a region with FLUSH to persistence was registered");
+	check(errno == EOPNOTSUPP, "FLUSH to persistence is refused: %m");
 }
 
 int main(int argc, char **argv)

@@ -130,7 +130,8 @@ impl Hca {
         let generation = self.fabric.generation();
         let view = self.view(address.port);
         let passage = self.passage(cx, address.port, address.dlid);
-        let straight = if passage == Passage::Whole && view.state == LinkState::Active {
+        let open = view.state == LinkState::Active && address.pkey.is_valid();
+        let straight = if passage == Passage::Whole && open {
             self.straight(cx, &address)
         } else {
             None

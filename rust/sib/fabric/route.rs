@@ -67,6 +67,11 @@ impl Segment<'_> {
         self.header.lrh.vl == Vl::MANAGEMENT
     }
 
+    /// Whether this names a partition, or needs none.
+    fn has_partition(&self) -> bool {
+        self.is_vl15() || self.header.bth.pkey.is_valid()
+    }
+
     /// Whether this is for a group.
     pub(super) fn is_multicast(&self) -> bool {
         self.header.lrh.dlid.is_multicast()
@@ -125,7 +130,7 @@ impl Hca {
         port: PortNum,
         segment: Segment<'_>,
     ) {
-        if self.view(port).state < segment.needs() {
+        if self.view(port).state < segment.needs() || !segment.has_partition() {
             return;
         }
         if let Some(traffic) = self.traffic(port) {

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     ah,
     fabric::Passage,
+    partition,
     payload::Source,
     query, //
 };
@@ -270,6 +271,9 @@ pub(crate) fn modify(
         return Ok(());
     }
     change(cx, qp, attr, mask, &resolved)?;
+    if mask.contains(QpAttrMask::PKEY_INDEX) {
+        partition::follow(cx, qp);
+    }
     // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
     // not to be called from within their own call.
     if let Some(qp) = qp.hold() {

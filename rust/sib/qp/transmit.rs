@@ -298,7 +298,8 @@ impl State {
                 damage: None,
             };
             self.withheld.release(cx, qp);
-            self.accept(false, qp, cx.reborrow(), &segment, None);
+            // Both ends have agreed on a partition: the acknowledgement answers a segment that was taken.
+            let _ = self.accept(false, qp, cx.reborrow(), &segment, None);
         }
         own.reply = None;
     }

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- handoff
+# vm-long: --kernel debug --timeout 600 -- handoff
+# vm-long: --kernel debug --timeout 600 -- udp
+#
+# A port leaves a partition and comes back while queue pairs use it; P_Keys and Q_Keys
+# that are wrong are counted, and OpenSM hears of them.
+#
+#     partitions.sh [handoff|udp]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+PARTITIONS=/tmp/partitions.conf
+SAID=/tmp/partition.out
+
+# members WORD: who is in the partition.
+members() {
+	cat >$PARTITIONS <<-END_OF_FILE
+		Default=0x7fff: ALL=full;
+		Other=0x0001: $1;
+	END_OF_FILE
+}
+
+said() {
+	grep -qx "$1" $SAID || ! kill -0 "$program" 2>/dev/null
+}
+
+# sweep: has OpenSM read its files and go through the whole fabric.
+sweep() {
+	run kill -HUP "$OPENSM_PID"
+}
+
+run modprobe sib
+datapath "${1:-handoff}"
+underlay sibnet0
+hca_up sib0 sibnet0
+hca_up sib1 sibnet0
+members ALL=full
+# Keys are taken from ports, not enforced by the switch.
+opensm_up sib0 1 -P $PARTITIONS -Z off
+wait_active 60 sib0 sib1
+
+step "A port leaves a partition"
+"$USER_PROGRAMS/partition" sib0 sib1 >$SAID 2>&1 &
+program=$!
+within 60 said member || fail "the program does not begin"
+members "$(port_guid sib0)=full"
+sweep
+within 60 said outcast || fail "nothing has changed"
+members ALL=full
+sweep
+wait $program || {
+	status=$?
+	cat $SAID
+	fail "status $status"
+}
+cat $SAID
+
+step "What OpenSM was told"
+for trap in 257 258; do
+	within 10 grep "num:$trap" $OPENSM_LOG || {
+		cat $OPENSM_LOG
+		fail "no trap $trap"
+	}
+	grep -m 1 "num:$trap" $OPENSM_LOG
+done
+opensm_down
+for name in sib0 sib1; do
+	run rdma link del "$name"
+done
+run modprobe -r sib
