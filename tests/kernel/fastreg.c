@@ -17,7 +17,8 @@
 #include <linux/random.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
-#include <rdma/ib_verbs.h>
+
+#include "client.h"
 
 #define PAGES 9u
 #define FIRST_OFFSET 512u
@@ -28,7 +29,7 @@
 #define CYCLES 500
 #define RACES 100
 #define MESSAGE 64u
-#define ALL (IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ)
+#define ALL CLIENT_ACCESS
 
 static char *a = "sib0";
 static char *b = "sib1";
@@ -59,25 +60,6 @@ static struct page *pages[PAGES];
 static struct scatterlist sgl[PAGES];
 static struct ib_mr *mr, *other_mr;
 static u8 *message;
-
-#define check(condition, format, ...)                                          \
-	do {                                                                   \
-		if (!(condition)) {                                            \
-			pr_err("%s: line %d: " format "\n", __func__,          \
-			       __LINE__, ##__VA_ARGS__);                       \
-			return -EIO;                                           \
-		}                                                              \
-	} while (0)
-
-#define try(call)                                                              \
-	do {                                                                   \
-		int try_error = (call);                                        \
-		if (try_error) {                                               \
-			pr_err("%s: line %d: %d\n", __func__, __LINE__,        \
-			       try_error);                                     \
-			return try_error;                                      \
-		}                                                              \
-	} while (0)
 
 /* Byte `at` of the memory that is registered. */
 static u8 *byte_at(u32 at)
@@ -145,54 +127,26 @@ static void end_destroy(struct end *end)
 
 static int end_connect(struct end *end, const struct end *peer, u32 psn)
 {
-	struct ib_qp_attr attr = {
-		.qp_state = IB_QPS_RESET,
-		.port_num = 1,
-		.qp_access_flags = ALL,
-		.path_mtu = IB_MTU_4096,
-		.dest_qp_num = peer->qp->qp_num,
-		.sq_psn = psn,
-		.rq_psn = psn,
-		.max_dest_rd_atomic = 4,
-		.max_rd_atomic = 4,
-		.min_rnr_timer = 1,
+	static const struct patience patience = {
 		.timeout = 16,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
+		.retries = 7,
+		.rnr_retries = 7,
 	};
 	struct ib_wc wc;
 
-	attr.ah_attr.type = rdma_ah_find_type(end->side->device, 1);
-	rdma_ah_set_dlid(&attr.ah_attr, peer->side->port.lid);
-	rdma_ah_set_port_num(&attr.ah_attr, 1);
-	try(ib_modify_qp(end->qp, &attr, IB_QP_STATE));
+	try(qp_to(end->qp, IB_QPS_RESET));
 	while (ib_poll_cq(end->cq, 1, &wc) > 0)
 		;
-	attr.qp_state = IB_QPS_INIT;
-	try(ib_modify_qp(end->qp, &attr,
-			 IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
-				 IB_QP_ACCESS_FLAGS));
-	attr.qp_state = IB_QPS_RTR;
-	try(ib_modify_qp(end->qp, &attr,
-			 IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
-				 IB_QP_DEST_QPN | IB_QP_RQ_PSN |
-				 IB_QP_MAX_DEST_RD_ATOMIC |
-				 IB_QP_MIN_RNR_TIMER));
-	attr.qp_state = IB_QPS_RTS;
-	try(ib_modify_qp(end->qp, &attr,
-			 IB_QP_STATE | IB_QP_SQ_PSN | IB_QP_TIMEOUT |
-				 IB_QP_RETRY_CNT | IB_QP_RNR_RETRY |
-				 IB_QP_MAX_QP_RD_ATOMIC));
-	return 0;
+	return connect_qp(end->qp, peer->side->port.lid, peer->qp->qp_num, psn,
+			  &patience);
 }
 
 static int connect(int pair)
 {
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	/* Neither side takes packets of a former life for its own. */
 	u32 psn = get_random_u32() & 0xffffff;
 
-	try(ib_modify_qp(from[pair].qp, &attr, IB_QP_STATE));
+	try(qp_to(from[pair].qp, IB_QPS_RESET));
 	try(end_connect(&to[pair], &from[pair], psn));
 	return end_connect(&from[pair], &to[pair], psn);
 }

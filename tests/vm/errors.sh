@@ -22,5 +22,7 @@ run user flush sib0 sib1
 step "Random traffic to a random end"
 run user ledger -a sib0 -b sib1 -n "${2:-150}"
 run user ledger -a sib1:2 -b sib1:2 -n 20 -s 100000
+step "Random traffic of a client in the kernel"
+client ledger "cases=${2:-150}"
 no_objects
 fabric_down

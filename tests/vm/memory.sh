@@ -22,14 +22,5 @@ step "Memory windows"
 run user window sib0 sib1
 no_objects
 step "Registration by work requests"
-flavour=stock
-[[ $(uname -r) != *-sib-debug* ]] || flavour=debug
-client=/src/build/$flavour-clients/fastreg.ko
-[ -e "$client" ] || fail "no $client: make it with tests/kernel/build $flavour"
-insmod "$client" a=sib0 b=sib1 || {
-	dmesg | grep fastreg
-	fail "the client has found a fault"
-}
-dmesg | grep fastreg:
-run rmmod fastreg
+client fastreg
 fabric_down

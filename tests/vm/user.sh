@@ -14,6 +14,21 @@ user() {
 	"$program" "$@"
 }
 
+# client NAME [PARAMETER]...: loads a client of ib_core, whose test runs meanwhile, and
+# shows what it says.
+client() {
+	local flavour=stock module
+	[[ $(uname -r) != *-sib-debug* ]] || flavour=debug
+	module=/src/build/$flavour-clients/$1.ko
+	[ -e "$module" ] || fail "no $module: make it with tests/kernel/build $flavour"
+	insmod "$module" a=sib0 b=sib1 "${@:2}" || {
+		dmesg | grep "$1:"
+		fail "the client has found a fault"
+	}
+	dmesg | grep "$1:"
+	run rmmod "$1"
+}
+
 # datapath handoff|udp: how packets of fabrics made from now on travel.
 datapath() {
 	case $1 in
