@@ -6,6 +6,7 @@
 mod bits;
 mod common;
 pub mod perf;
+pub mod sa;
 pub mod smp;
 
 pub use common::{

@@ -28,6 +28,11 @@ use wire::mad::perf::{
     self,
     PerfMad, //
 };
+use wire::mad::sa::{
+    self,
+    Record,
+    Sa, //
+};
 use wire::mad::smp::{
     self,
     trap::{
@@ -321,6 +326,20 @@ fn stable_perf<T: perf::Attribute + PartialEq + core::fmt::Debug>(data: &[u8; pe
     assert_eq!(T::parse(&once), value);
 }
 
+fn stable_record<T: Record + PartialEq + core::fmt::Debug>(data: &[u8; sa::DATA_LEN]) {
+    let value = T::parse(data);
+    let mut once = [0xee; sa::DATA_LEN];
+    value.emit(&mut once);
+    assert_eq!(T::parse(&once), value);
+    assert_eq!(once[T::SIZE..], [0xee; sa::DATA_LEN][T::SIZE..]);
+    let mut twice = [0x11; sa::DATA_LEN];
+    value.emit(&mut twice);
+    assert_eq!(once[..T::SIZE], twice[..T::SIZE]);
+    for end in 0..T::SIZE {
+        T::parse(&data[..end]).emit(&mut twice[..end]);
+    }
+}
+
 fn stable_trap<T: TrapDetails + PartialEq + core::fmt::Debug>(details: &[u8; DETAILS_LEN]) {
     let value = T::parse(details);
     assert_eq!(T::parse(&value.emit()), value);
@@ -373,6 +392,31 @@ proptest! {
         stable_perf::<wire::mad::ClassPortInfo>(data);
         stable_perf::<perf::PortCounters>(data);
         stable_perf::<perf::PortCountersExtended>(data);
+    }
+
+    #[test]
+    fn administration_datagrams_of_any_bytes(bytes: [u8; MAD_LEN]) {
+        let sa = Sa::from_bytes(&bytes);
+        let mut copy = sa.clone();
+        copy.set_header(&sa.header());
+        copy.set_rmpp(&sa.rmpp());
+        copy.set_sm_key(sa.sm_key());
+        copy.set_attribute_offset(sa.attribute_offset());
+        copy.set_component_mask(sa.component_mask());
+        let mut want = bytes;
+        want[18..20].fill(0);
+        prop_assert_eq!(copy.as_bytes(), &want);
+        let data = sa.data();
+        stable_record::<wire::mad::ClassPortInfo>(data);
+        stable_record::<sa::InformInfo>(data);
+        stable_record::<sa::McMemberRecord>(data);
+        stable_record::<sa::NodeRecord>(data);
+        stable_record::<sa::PathRecord>(data);
+        stable_record::<sa::PortInfoRecord>(data);
+        stable_record::<sa::ServiceRecord>(data);
+        let (notice, issuer) = sa::notice(data);
+        sa::set_notice(copy.data_mut(), &notice, issuer);
+        prop_assert_eq!(sa::notice(copy.data()), (notice, issuer));
     }
 
     #[test]

@@ -133,19 +133,20 @@ pub(super) const fn fits(offset: usize, width: usize, len: usize) -> bool {
 macro_rules! attribute {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident [$len:literal] {
+        $vis:vis struct $name:ident [$len:literal] {
             $($(#[$fmeta:meta])* $field:ident: $ty:ty = $offset:literal, $width:literal;)*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $($(#[$fmeta])* pub $field: $ty,)*
+        $vis struct $name {
+            $($(#[$fmeta])* $vis $field: $ty,)*
         }
 
         impl $name {
             /// Size in bytes.
-            pub const LEN: usize = $len;
+            #[allow(dead_code, reason = "not every structure has its size asked for")]
+            $vis const LEN: usize = $len;
 
             #[allow(dead_code, reason = "not every structure is read in every place")]
             pub(in $crate::mad) fn read(data: &[u8]) -> Self {

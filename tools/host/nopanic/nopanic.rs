@@ -19,6 +19,10 @@ use wire::mad::perf::{
     self,
     PerfMad, //
 };
+use wire::mad::sa::{
+    self,
+    Sa, //
+};
 use wire::mad::smp::{
     self,
     trap::TrapDetails,
@@ -160,6 +164,25 @@ pub fn perf_attributes(mad: &mut PerfMad) {
     perf_attribute::<wire::mad::ClassPortInfo>(mad);
     perf_attribute::<perf::PortCounters>(mad);
     perf_attribute::<perf::PortCountersExtended>(mad);
+}
+
+fn sa_record<T: sa::Record>(mad: &mut Sa) {
+    let value: T = mad.record();
+    mad.set_record(&value);
+}
+
+pub fn sa_records(bytes: &mut [u8; MAD_LEN]) {
+    let mad = Sa::from_bytes_mut(bytes);
+    mad.set_rmpp(&mad.rmpp());
+    sa_record::<wire::mad::ClassPortInfo>(mad);
+    sa_record::<sa::InformInfo>(mad);
+    sa_record::<sa::McMemberRecord>(mad);
+    sa_record::<sa::NodeRecord>(mad);
+    sa_record::<sa::PathRecord>(mad);
+    sa_record::<sa::PortInfoRecord>(mad);
+    sa_record::<sa::ServiceRecord>(mad);
+    let (notice, issuer) = sa::notice(mad.data());
+    sa::set_notice(mad.data_mut(), &notice, issuer);
 }
 
 fn trap<T: TrapDetails>(details: &mut [u8; DETAILS_LEN]) {

@@ -9,6 +9,10 @@ use wire::mad::perf::{
     self,
     PerfMad, //
 };
+use wire::mad::sa::{
+    self,
+    Sa, //
+};
 use wire::mad::smp::{
     self,
     Smp, //
@@ -33,6 +37,13 @@ fn perf_attribute<T: perf::Attribute + PartialEq + core::fmt::Debug>(mad: &PerfM
     assert_eq!(copy.attribute::<T>(), value);
 }
 
+fn sa_record<T: sa::Record + PartialEq + core::fmt::Debug>(mad: &Sa) {
+    let value: T = mad.record();
+    let mut copy = mad.clone();
+    copy.set_record(&value);
+    assert_eq!(copy.record::<T>(), value);
+}
+
 fuzz_target!(|bytes: [u8; MAD_LEN]| {
     let smp = Smp::from_bytes(&bytes);
     let _ = smp.initial_path(smp.hop_ptr());
@@ -52,4 +63,14 @@ fuzz_target!(|bytes: [u8; MAD_LEN]| {
     perf_attribute::<ClassPortInfo>(mad);
     perf_attribute::<perf::PortCounters>(mad);
     perf_attribute::<perf::PortCountersExtended>(mad);
+
+    let mad = Sa::from_bytes(&bytes);
+    let _ = mad.rmpp().is_active();
+    sa_record::<ClassPortInfo>(mad);
+    sa_record::<sa::InformInfo>(mad);
+    sa_record::<sa::McMemberRecord>(mad);
+    sa_record::<sa::NodeRecord>(mad);
+    sa_record::<sa::PathRecord>(mad);
+    sa_record::<sa::PortInfoRecord>(mad);
+    sa_record::<sa::ServiceRecord>(mad);
 });
