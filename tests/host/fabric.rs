@@ -274,6 +274,30 @@ fn a_new_manager_is_announced_to_the_old_one() {
 }
 
 #[test]
+fn a_manager_on_a_switch_answers_for_itself() {
+    let (mut world, mut manager) = fabric(1, &[], &[0]);
+    manager.sweep(&mut world);
+    for (runs, status) in [(true, None), (false, Some(0x0c))] {
+        let now = world.now;
+        let Node::Switch(switch) = &mut world.nodes[0] else {
+            panic!("node 0 is a switch");
+        };
+        switch.set_manager(runs, now);
+        world.pass(Duration::from_millis(300));
+        let traps: Vec<_> = world.inbox.drain(..).collect();
+        assert_eq!(traps.len(), 1);
+        assert_eq!((traps[0].2[3], be16(&traps[0].2, 68)), (5, 144));
+        let answer = manager.ask(&mut world, &[1], sm::GET, sm::SM_INFO, 0, &[0; 64]);
+        assert_eq!(answer.map(|(status, _)| status), status);
+        let asked = world
+            .inbox
+            .drain(..)
+            .any(|(at, _, mad)| at == (0, 0) && mad[3] == sm::GET && be16(&mad, 16) == sm::SM_INFO);
+        assert_eq!(asked, runs);
+    }
+}
+
+#[test]
 fn disable_enable_reset() {
     let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
     manager.sweep(&mut world);

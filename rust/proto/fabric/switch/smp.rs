@@ -35,6 +35,7 @@ use crate::time::Instant;
 use wire::mad::class;
 use wire::mad::smp::{
     attr,
+    cap,
     Smp, //
 };
 use wire::{
@@ -97,6 +98,25 @@ impl<S: Storage> Switch<S> {
     /// [`Self::forward`](Switch::forward).
     pub fn takes_smp(&self, dlid: Lid) -> bool {
         dlid == Lid::PERMISSIVE || (dlid.is_unicast() && dlid == self.lid())
+    }
+
+    /// A subnet manager begins or ceases to run on the switch: it is told in the capability mask of port 0, and SMInfo is
+    /// for it from now on. Another subnet manager is due a trap 144.
+    pub fn set_manager(&mut self, runs: bool, now: Instant) {
+        let (set, clear) = if runs { (cap::SM, 0) } else { (0, cap::SM) };
+        let Some(port0) = self.port_mut(PortNum::MANAGEMENT) else {
+            return;
+        };
+        if port0.attrs.change_cap_mask(set, clear) {
+            let cap_mask = port0.attrs.cap_mask();
+            self.raise(Event::LocalChange { cap_mask, flags: 0 }, now);
+        }
+    }
+
+    /// Whether a subnet manager runs on the switch.
+    fn has_manager(&self) -> bool {
+        let port0 = self.port(PortNum::MANAGEMENT);
+        port0.is_some_and(|port0| port0.attrs.cap_mask() & cap::SM != 0)
     }
 
     /// Takes a subnet management packet that came in on `in_port` (or that a subnet manager on the switch sends:
@@ -248,6 +268,9 @@ impl<S: Storage> Switch<S> {
             Errand::Unfit(refusal) => {
                 answer(smp, Err(refusal));
                 return None;
+            }
+            Errand::Request(_) if header.attr_id == attr::SM_INFO && self.has_manager() => {
+                return Some(SmpVerdict::Deliver);
             }
             Errand::Request(_) if header.attr_id == attr::SM_INFO => {
                 answer(smp, Err(Refusal::Attribute));
