@@ -5,6 +5,7 @@
 //!
 //! - [`transport`]: queue pairs, from work requests to packets and back.
 //! - [`fabric`]: the switch and the management agents of switches and channel adapters.
+//! - [`sm`]: the subnet manager.
 //! - [`capture`]: captured packets, on their way to a reader.
 //! - [`fault`]: what a port does to packets on purpose.
 
@@ -14,5 +15,6 @@
 pub mod capture;
 pub mod fabric;
 pub mod fault;
+pub mod sm;
 pub mod time;
 pub mod transport;

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A subnet manager (IBA chapter "Subnet Management").
+//!
+//! It finds all nodes of a subnet, gives LIDs to their ports, makes the routes, raises the links, and does so again when
+//! something changes. With other subnet managers it agrees who is the master. It sends nothing itself: a driver hands
+//! it what arrives at QP0 ([`Manager::on_mad`]), and asks it what to send ([`Manager::poll`]).
+//!
+//! - [`topology`]: nodes, ports, links. [`fifo`]: the ports that are still to be asked.
+//! - [`exchange`]: requests on their way. [`way`]: how they get there. [`compose`]: what they say.
+//! - [`phase`]: the order of a sweep; [`discover`], [`lids`], [`ranks`], [`routes`], [`tables`], [`settings`]: its parts.
+//! - [`elect`]: other subnet managers. [`inbox`]: what arrives.
+//!
+//! # Storage
+//!
+//! The driver lends what is large ([`Stock`]); how much there is says how large the subnet may be. A node that is gone keeps
+//! its place, so that its ports get their LIDs back when it returns. When there is no room for a new one
+//! ([`Report::no_room`]), the driver makes another subnet manager with more storage: that one takes the LIDs over which the
+//! ports have.
+
+mod compose;
+mod discover;
+mod elect;
+mod exchange;
+mod fifo;
+mod inbox;
+mod lids;
+mod phase;
+mod ranks;
+mod routes;
+mod settings;
+mod tables;
+mod topology;
+mod way;
+
+pub use topology::{
+    Node,
+    Port, //
+};
+
+use self::elect::Rivals;
+use self::exchange::{
+    Due,
+    Exchange,
+    SLOTS, //
+};
+use self::fifo::Fifo;
+use self::inbox::Replies;
+use self::lids::Lids;
+use self::phase::Phase;
+use self::ranks::Ranks;
+use self::tables::Tables;
+use self::topology::{
+    Topology,
+    NONE, //
+};
+use crate::fabric::switch::Lrh;
+use crate::fabric::Mad;
+use crate::time::{
+    Duration,
+    Instant, //
+};
+use core::ops::DerefMut;
+use wire::mad::smp::SmState;
+use wire::{
+    Gid,
+    Guid,
+    Lid,
+    Sl, //
+};
+
+/// Where a subnet manager keeps what is large: the driver lends it.
+pub trait Storage {
+    /// [`Node::new`] each.
+    type Nodes: DerefMut<Target = [Node]>;
+    /// [`Port::new`] each. A node takes one more than it has ports.
+    type Ports: DerefMut<Target = [Port]>;
+    /// Of any values; as many as nodes is a good number.
+    type Buckets: DerefMut<Target = [u32]>;
+    /// Of any values; one for each switch.
+    type Order: DerefMut<Target = [u32]>;
+    /// Of any values; one for each LID, and one more. A multiple of 64 of at most 49152.
+    type Lids: DerefMut<Target = [u32]>;
+    /// Of any values; for each switch as many as there are LIDs.
+    type Lfts: DerefMut<Target = [u8]>;
+    /// `false`; for each switch a 64th of the number of LIDs.
+    type Dirty: DerefMut<Target = [bool]>;
+}
+
+/// The storage that a subnet manager is made with.
+#[allow(missing_docs, reason = "the types of the storage say it")]
+pub struct Stock<S: Storage> {
+    pub nodes: S::Nodes,
+    pub ports: S::Ports,
+    pub buckets: S::Buckets,
+    pub order: S::Order,
+    pub lids: S::Lids,
+    pub lfts: S::Lfts,
+    pub dirty: S::Dirty,
+}
+
+/// How a subnet manager behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The GUID of the port that it is at.
+    pub guid: Guid,
+    /// 0 to 15: the higher one is the master.
+    pub priority: u8,
+    /// It yields to one of the same priority that is at a channel adapter, if it is itself on a switch.
+    pub courteous: bool,
+    /// The largest number of requests on their way: 1 to 32.
+    pub window: u8,
+    /// Time to wait for an answer.
+    pub timeout: Duration,
+    /// How often a request is sent before it is given up: at least once.
+    pub tries: u8,
+    /// Time between light sweeps.
+    pub light_sweep: Duration,
+    /// Time between questions to the master, in STANDBY.
+    pub poll: Duration,
+    /// Time to the sweep after one that left something undone; it doubles up to `patience`.
+    pub retry: Duration,
+    /// The longest such time.
+    pub patience: Duration,
+    /// The subnet prefix.
+    pub gid_prefix: u64,
+    /// The M_Key of all nodes; 0 for none.
+    pub mkey: u64,
+    /// The service level of traps.
+    pub sl: Sl,
+}
+
+impl Config {
+    /// The behaviour that suits most subnets, for the port named `guid`.
+    pub const fn new(guid: Guid) -> Self {
+        Self {
+            guid,
+            priority: 0,
+            courteous: true,
+            window: 16,
+            timeout: Duration::from_millis(200),
+            tries: 3,
+            light_sweep: Duration::from_millis(10_000),
+            poll: Duration::from_millis(1_000),
+            retry: Duration::from_millis(1_000),
+            patience: Duration::from_millis(64_000),
+            gid_prefix: Gid::DEFAULT_PREFIX,
+            mkey: 0,
+            sl: Sl::new(0),
+        }
+    }
+
+    fn next_patience(&self, last: Duration) -> Duration {
+        let twice = last.nanos().saturating_mul(2);
+        Duration::from_nanos(twice.min(self.patience.nanos()))
+    }
+}
+
+/// A datagram to be sent to QP0.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmit {
+    /// The datagram. A directed route begins at the subnet manager's node: the hop pointer of a request is 0.
+    pub mad: Mad,
+    /// Its addresses; permissive ones for a directed route.
+    pub lrh: Lrh,
+}
+
+/// What [`Manager::poll`] wants.
+#[derive(Clone, Copy, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is a datagram, which is consumed at once"
+)]
+pub enum Next {
+    /// To have this sent, and to be polled again.
+    Send(Transmit),
+    /// To be polled again: it has computed for a while, and others may want the lock.
+    Again,
+    /// To be polled at this time, or when a datagram has arrived.
+    Wait(Option<Instant>),
+}
+
+/// What a subnet manager has done and met, for logs and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Heavy sweeps that are over.
+    pub sweeps: u32,
+    /// Requests sent, without repetitions.
+    pub requests: u64,
+    /// Requests sent again.
+    pub repeats: u64,
+    /// In the last sweep: something did not answer, or refused what it was told.
+    pub trouble: bool,
+    /// In the last sweep: the storage was too small for the subnet, or there are no more LIDs.
+    pub no_room: bool,
+    /// In the last sweep: ports of channel adapters whose GUIDs another port has.
+    pub duplicates: u32,
+}
+
+/// A subnet manager.
+pub struct Manager<S: Storage> {
+    config: Config,
+    topology: Topology<S>,
+    tables: Tables<S>,
+    lids: Lids<S>,
+    ranks: Ranks<S>,
+    exchange: Exchange,
+    replies: Replies,
+    /// Ports that the sweep has something to ask of.
+    queue: Fifo,
+    /// The same, where there is no way to them yet.
+    deferred: Fifo,
+    phase: Phase,
+    /// The sweep has asked its own node.
+    own_asked: bool,
+    /// The number of switches that the last stage of the sweep has reached.
+    staged: usize,
+    /// Another heavy sweep is due after this one.
+    again: bool,
+    /// When the next heavy sweep begins.
+    sweep_at: Option<Instant>,
+    /// When the next light sweep begins.
+    light_at: Option<Instant>,
+    /// When the master is asked next, in STANDBY.
+    poll_at: Option<Instant>,
+    patience: Duration,
+    ready: bool,
+    state: SmState,
+    /// It stands by for one that would yield to it.
+    courtesy: bool,
+    rivals: Rivals,
+    /// The port of the master, in STANDBY.
+    master: u32,
+    /// The port of the one to hand over to.
+    handover: u32,
+    /// The port of the one that has handed over.
+    acknowledge: u32,
+    misses: u8,
+    act_count: u32,
+    report: Report,
+}
+
+impl<S: Storage> Manager<S> {
+    /// Makes a subnet manager that begins to look around when it is polled. `None` when the sizes of `stock` are not
+    /// what [`Storage`] asks for.
+    pub fn new(config: Config, stock: Stock<S>) -> Option<Self> {
+        let lids = Lids::new(stock.lids)?;
+        let tables = Tables::new(stock.lfts, stock.dirty, lids.capacity())?;
+        Some(Self {
+            config,
+            topology: Topology::new(stock.nodes, stock.ports, stock.buckets),
+            tables,
+            lids,
+            ranks: Ranks::new(stock.order),
+            exchange: Exchange::new(config.timeout, config.tries),
+            replies: Replies::EMPTY,
+            queue: Fifo::EMPTY,
+            deferred: Fifo::EMPTY,
+            phase: Phase::Idle,
+            own_asked: false,
+            staged: 0,
+            again: false,
+            sweep_at: Some(Instant::from_nanos(0)),
+            light_at: None,
+            poll_at: None,
+            patience: config.retry,
+            ready: false,
+            state: SmState::Discovering,
+            courtesy: false,
+            rivals: Rivals::NONE,
+            master: NONE,
+            handover: NONE,
+            acknowledge: NONE,
+            misses: 0,
+            act_count: 0,
+            report: Report::default(),
+        })
+    }
+
+    /// What the subnet manager does.
+    pub const fn state(&self) -> SmState {
+        self.state
+    }
+
+    /// Whether this is the master, and has been through a whole sweep.
+    pub const fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle && self.exchange.len() == 0 && self.sweep_at.is_none()
+    }
+
+    /// What it has done and met.
+    pub const fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The LID of the subnet manager; [`Lid::NONE`] before it has given itself one.
+    pub fn lid(&self) -> Lid {
+        settings::own_lid(&self.topology)
+    }
+
+    /// The nodes that the last sweep has seen.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        let nodes = (0..self.topology.node_count()).filter_map(|node| self.topology.node(node));
+        nodes.filter(|node| self.topology.is_here(node))
+    }
+
+    /// The ports that the last sweep has seen and that have LIDs, each with its node.
+    pub fn end_ports(&self) -> impl Iterator<Item = (&Node, &Port)> {
+        let ports = (0..self.topology.port_count()).filter_map(|port| self.topology.port(port));
+        ports
+            .filter(|port| self.topology.is_end_port(port))
+            .filter_map(|port| Some((self.topology.node(port.node)?, port)))
+    }
+
+    /// Asks for a heavy sweep: the driver knows that something has changed.
+    pub fn request_sweep(&mut self, now: Instant) {
+        match (self.state, self.phase) {
+            (SmState::Standby | SmState::NotActive, _) => {}
+            (_, Phase::Idle | Phase::Light(_)) => self.sweep_at = Some(now),
+            _ => self.again = true,
+        }
+    }
+
+    /// What to do next. To be called after every datagram that has arrived, and at the time that it has asked for.
+    pub fn poll(&mut self, now: Instant) -> Next {
+        if let Some(reply) = self.replies.pop() {
+            return Next::Send(reply);
+        }
+        while let Some(due) = self.exchange.due(now) {
+            match due {
+                Due::Repeat(errand, tid) => {
+                    if let Some(transmit) = self.compose(errand, tid) {
+                        self.report.repeats = self.report.repeats.saturating_add(1);
+                        return Next::Send(transmit);
+                    }
+                }
+                Due::Lost(errand) => self.lost(errand, now),
+            }
+        }
+        self.on_time(now);
+        let window = usize::from(self.config.window).clamp(1, SLOTS);
+        while self.exchange.len() < window {
+            let Some(errand) = self.next_errand() else {
+                break;
+            };
+            let Some(tid) = self.exchange.start(errand, now) else {
+                break;
+            };
+            if let Some(transmit) = self.compose(errand, tid) {
+                self.report.requests = self.report.requests.saturating_add(1);
+                return Next::Send(transmit);
+            }
+            self.exchange.finish(tid);
+            self.lost(errand, now);
+        }
+        if self.exchange.len() == 0 && self.phase != Phase::Idle {
+            self.advance(now);
+            return Next::Again;
+        }
+        Next::Wait(self.deadline())
+    }
+
+    /// Begins what is due at `now`.
+    fn on_time(&mut self, now: Instant) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if !matches!(self.phase, Phase::Idle | Phase::Light(_)) {
+            return;
+        }
+        if is_due(self.sweep_at) {
+            self.sweep_at = None;
+            self.begin_sweep();
+        } else if self.phase == Phase::Idle && self.exchange.len() == 0 {
+            match self.state {
+                SmState::Master if is_due(self.light_at) => {
+                    self.act_count = self.act_count.wrapping_add(1);
+                    self.phase = Phase::Light(0);
+                }
+                SmState::Standby if is_due(self.poll_at) => self.ask_master(now),
+                _ => {}
+            }
+        }
+    }
+
+    fn begin_sweep(&mut self) {
+        self.act_count = self.act_count.wrapping_add(1);
+        self.again = false;
+        self.own_asked = false;
+        self.staged = 0;
+        self.report.trouble = false;
+        self.report.no_room = false;
+        self.report.duplicates = 0;
+        self.begin_discovery();
+        self.phase = Phase::Discover;
+    }
+
+    /// When to be polled next.
+    fn deadline(&self) -> Option<Instant> {
+        let timer = match (self.phase, self.state) {
+            (Phase::Idle, SmState::Master) => [self.sweep_at, self.light_at],
+            (Phase::Idle, SmState::Standby) => [self.sweep_at, self.poll_at],
+            (Phase::Idle | Phase::Light(_), _) => [self.sweep_at, None],
+            _ => [None, None],
+        };
+        let timers = timer.into_iter().flatten();
+        timers.chain(self.exchange.next()).min()
+    }
+
+    const fn is_master(&self) -> bool {
+        matches!(self.state, SmState::Master)
+    }
+}

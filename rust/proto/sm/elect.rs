@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which of the subnet managers is the master (IBA "Subnet Management", "SM State Machine" and "SMInfo").
+//!
+//! The higher priority wins, then the lower GUID. A subnet manager that says so in its [`Config`] also yields to
+//! one of the same priority and a higher GUID, if that is at a channel adapter and not on a switch, as this one
+//! is. By the IBA such a one would hand back what it was given, so that this one calls itself NOTACTIVE while it watches it.
+
+use super::exchange::{
+    Ask,
+    Errand, //
+};
+use super::topology::{
+    Node,
+    NONE, //
+};
+use super::{
+    Config,
+    Manager,
+    Phase,
+    Storage, //
+};
+use crate::time::Instant;
+use wire::mad::smp::{
+    cap,
+    PortInfo,
+    SmInfo,
+    SmState,
+    Smp, //
+};
+use wire::mad::{
+    method,
+    status, //
+};
+
+/// The largest number of other subnet managers that are asked.
+const MAX_RIVALS: usize = 16;
+
+/// How often a master may miss being asked, or not be one, before the subnet is looked at anew.
+const MISSES: u8 = 3;
+
+/// Another subnet manager.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rival {
+    pub(super) port: u32,
+    pub(super) told: Option<SmInfo>,
+}
+
+/// The other subnet managers that a sweep has seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rivals {
+    list: [Rival; MAX_RIVALS],
+    len: usize,
+}
+
+impl Rivals {
+    pub(super) const NONE: Self = Self {
+        list: [Rival {
+            port: NONE,
+            told: None,
+        }; MAX_RIVALS],
+        len: 0,
+    };
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::NONE;
+    }
+
+    /// A port other than the subnet manager's own may have a subnet manager, and tells in its PortInfo.
+    pub(super) fn consider(&mut self, port: u32, own: u32, info: &PortInfo) {
+        let active = info.capability_mask & (cap::SM | cap::SM_DISABLED) == cap::SM;
+        if port == own || !active || self.iter().any(|rival| rival.port == port) {
+            return;
+        }
+        if let Some(place) = self.list.get_mut(self.len) {
+            place.port = port;
+            self.len = self.len.saturating_add(1);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Rival> {
+        self.list.get(..self.len).unwrap_or_default().iter()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Rival> {
+        self.list.get(index).filter(|_| index < self.len)
+    }
+
+    fn told(&mut self, port: u32, info: &SmInfo) {
+        if let Some(rival) = self.list.iter_mut().find(|rival| rival.port == port) {
+            rival.told = Some(*info);
+        }
+    }
+}
+
+/// How a rival compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It yields to this one.
+    Lower,
+    /// This one yields to it by its own choice: the rival does not know.
+    Courtesy,
+    /// This one yields to it.
+    Higher,
+}
+
+/// Compares a rival that is at a channel adapter, or not.
+pub(super) fn compare(config: &Config, on_switch: bool, at_adapter: bool, told: &SmInfo) -> Rank {
+    let lower_guid = told.guid < config.guid;
+    match told.priority.cmp(&config.priority) {
+        core::cmp::Ordering::Greater => Rank::Higher,
+        core::cmp::Ordering::Equal if lower_guid => Rank::Higher,
+        core::cmp::Ordering::Equal if config.courteous && on_switch && at_adapter => Rank::Courtesy,
+        _ => Rank::Lower,
+    }
+}
+
+impl<S: Storage> Manager<S> {
+    /// What this subnet manager tells of itself.
+    pub fn sm_info(&self) -> SmInfo {
+        let state = if self.courtesy && self.state == SmState::Standby {
+            SmState::NotActive
+        } else {
+            self.state
+        };
+        SmInfo {
+            guid: self.config.guid,
+            sm_key: 0,
+            act_count: self.act_count,
+            priority: self.config.priority,
+            state: state as u8,
+        }
+    }
+
+    fn rank_of(&self, rival: &Rival, told: &SmInfo) -> Rank {
+        let is_switch = |port| self.topology.node_of(port).is_some_and(Node::is_switch);
+        compare(
+            &self.config,
+            is_switch(self.topology.own),
+            !is_switch(rival.port),
+            told,
+        )
+    }
+
+    /// Takes the SMInfo of another subnet manager.
+    pub(super) fn rival_told(&mut self, port: u32, info: &SmInfo) {
+        self.rivals.told(port, info);
+        if self.state != SmState::Standby || port != self.master {
+            return;
+        }
+        if SmState::from_code(info.state) == Some(SmState::Master) {
+            self.misses = 0;
+        } else {
+            self.misses = self.misses.saturating_add(1);
+        }
+    }
+
+    /// The other subnet managers have been asked: who is the master? Returns whether this one is.
+    pub(super) fn decide(&mut self) -> bool {
+        let mut best: Option<(u32, SmState, Rank)> = None;
+        for rival in self.rivals.iter() {
+            let Some(told) = rival.told else {
+                continue;
+            };
+            let state = SmState::from_code(told.state).unwrap_or_default();
+            let rank = self.rank_of(rival, &told);
+            let master = state == SmState::Master;
+            let counts = match self.state {
+                // A master is obeyed by whoever comes, until it hands over.
+                SmState::Master => rank != Rank::Lower && state != SmState::NotActive,
+                _ => master || (rank == Rank::Higher && state != SmState::NotActive),
+            };
+            let better = best.is_none_or(|(_, known, _)| master && known != SmState::Master);
+            if counts && better {
+                best = Some((rival.port, state, rank));
+            }
+        }
+        match (self.state, best) {
+            (SmState::Master, Some((port, SmState::Master | SmState::Standby, rank))) => {
+                self.courtesy = rank == Rank::Courtesy;
+                self.handover = port;
+                true
+            }
+            (SmState::Master, Some(_)) => {
+                // It looks around still, and will wait to be handed the subnet.
+                self.report.trouble = true;
+                true
+            }
+            (SmState::Master, None) => true,
+            (_, Some((port, _, rank))) => {
+                self.courtesy = rank == Rank::Courtesy;
+                self.stand_by(port);
+                false
+            }
+            (_, None) => {
+                self.become_master();
+                true
+            }
+        }
+    }
+
+    /// Watches the master at `port`.
+    pub(super) fn stand_by(&mut self, port: u32) {
+        self.state = SmState::Standby;
+        self.master = port;
+        self.handover = NONE;
+        self.misses = 0;
+        self.ready = false;
+        self.phase = Phase::Idle;
+        self.sweep_at = None;
+        self.exchange.clear();
+    }
+
+    /// Takes the subnet over: ports keep the LIDs that they have now.
+    pub(super) fn become_master(&mut self) {
+        self.state = SmState::Master;
+        self.courtesy = false;
+        self.handover = NONE;
+        self.lids.clear(&mut self.topology);
+        self.rewrite_all();
+    }
+
+    /// Somebody else may have written the tables of all switches.
+    fn rewrite_all(&mut self) {
+        for index in 0..self.topology.node_count() {
+            if let Some(node) = self.topology.node_mut(index) {
+                node.rewrite = true;
+            }
+        }
+    }
+
+    /// Looks at the subnet anew, as if it had just begun.
+    pub(super) fn rediscover(&mut self, now: Instant) {
+        self.state = SmState::Discovering;
+        self.courtesy = false;
+        self.phase = Phase::Idle;
+        self.exchange.clear();
+        self.sweep_at = Some(now);
+    }
+
+    /// What to send to the master that is watched.
+    pub(super) fn watch(&mut self, now: Instant) -> Option<Errand> {
+        if self.misses >= MISSES {
+            self.rediscover(now);
+            return None;
+        }
+        Some(Errand {
+            ask: Ask::Manager,
+            port: self.master,
+        })
+    }
+
+    /// Answers another subnet manager that asks for SMInfo, or sets it. Returns the status.
+    pub(super) fn on_sm_info(&mut self, smp: &mut Smp, now: Instant) -> u16 {
+        let status = if smp.method() == method::SET {
+            self.ordered(smp.attr_mod(), now)
+        } else {
+            status::OK
+        };
+        smp.set_attribute(&self.sm_info());
+        status
+    }
+
+    /// Another subnet manager gives an order.
+    fn ordered(&mut self, order: u32, now: Instant) -> u16 {
+        match (order, self.state) {
+            (SmInfo::HANDOVER, SmState::Standby | SmState::Discovering) => {
+                self.acknowledge = self.master;
+                self.become_master();
+                self.phase = Phase::Idle;
+                self.exchange.clear();
+                self.sweep_at = Some(now);
+            }
+            (SmInfo::HANDOVER, SmState::Master) => {
+                self.rewrite_all();
+                self.request_sweep(now);
+            }
+            (SmInfo::ACKNOWLEDGE, SmState::Standby) => self.misses = 0,
+            (SmInfo::DISABLE, SmState::Standby | SmState::Discovering) => {
+                self.state = SmState::NotActive;
+                self.phase = Phase::Idle;
+                self.sweep_at = None;
+                self.exchange.clear();
+            }
+            (SmInfo::STANDBY, SmState::NotActive) if self.master != NONE => {
+                self.state = SmState::Standby;
+                self.misses = 0;
+                self.poll_at = Some(now);
+            }
+            (SmInfo::STANDBY, SmState::NotActive) => self.rediscover(now),
+            (SmInfo::DISCOVER, SmState::Standby) => self.rediscover(now),
+            _ => return status::INVALID_FIELD,
+        }
+        status::OK
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_proto_sm_elect))]
+mod tests {
+    use super::*;
+    use wire::Guid;
+
+    #[test]
+    fn priority_then_guid_then_courtesy() {
+        let mut config = Config::new(Guid::new(5));
+        config.priority = 3;
+        // (priority, GUID, on a switch, at an adapter, rank)
+        for (priority, guid, on_switch, at_adapter, want) in [
+            (4, 9, true, true, Rank::Higher),
+            (2, 1, true, true, Rank::Lower),
+            (3, 4, true, false, Rank::Higher),
+            (3, 6, true, false, Rank::Lower),
+            (3, 6, false, true, Rank::Lower),
+            (3, 6, true, true, Rank::Courtesy),
+        ] {
+            let told = SmInfo {
+                guid: Guid::new(guid),
+                priority,
+                ..SmInfo::default()
+            };
+            assert_eq!(compare(&config, on_switch, at_adapter, &told), want);
+        }
+    }
+}

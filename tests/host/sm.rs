@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The subnet manager against whole fabrics in virtual time: real switches and agents, links and nodes that fail.
+
+#[path = "sm/cables.rs"]
+mod cables;
+#[path = "sm/check.rs"]
+mod check;
+#[path = "sm/nodes.rs"]
+mod nodes;
+#[path = "sm/shapes.rs"]
+mod shapes;
+#[path = "sm/world.rs"]
+mod world;
+
+use check::{
+    check,
+    end_ports, //
+};
+use nodes::{
+    manager,
+    Place, //
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proto::sm::Config;
+use proto::time::Duration;
+use shapes::{
+    fat_tree,
+    guid_of,
+    line,
+    mesh,
+    ring,
+    Shape, //
+};
+use std::collections::BTreeMap;
+use wire::mad::smp::SmState;
+use wire::Guid;
+use world::World;
+
+/// More time than any sweep needs.
+const LIMIT: Duration = Duration::from_millis(600_000);
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The topologies of about `size` switches.
+fn shapes(size: usize) -> [Shape; 4] {
+    match size {
+        10 => [line(10, 1), ring(10, 1), mesh(5, 2, 1), fat_tree(2, 2, 1)],
+        100 => [
+            line(100, 1),
+            ring(100, 1),
+            mesh(10, 10, 1),
+            fat_tree(8, 5, 4),
+        ],
+        _ => [
+            line(2000, 40),
+            ring(2000, 40),
+            mesh(50, 40, 8),
+            fat_tree(124, 8, 2),
+        ],
+    }
+}
+
+#[test]
+fn fabrics_of_10_switches() {
+    for shape in shapes(10) {
+        comes_up_and_heals(&shape, 10);
+    }
+}
+
+#[test]
+fn fabrics_of_100_switches() {
+    for shape in shapes(100) {
+        comes_up_and_heals(&shape, 5);
+    }
+}
+
+/// Far more hops than a directed route has: the line and the ring are set up in stages. Most of the time goes into the
+/// 600 million hops of their datagrams.
+#[test]
+#[ignore = "takes a minute"]
+fn a_line_of_2000_switches() {
+    comes_up_and_heals(&shapes(2000)[0], 1);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_ring_of_2000_switches() {
+    comes_up_and_heals(&shapes(2000)[1], 1);
+}
+
+#[test]
+fn a_mesh_of_2000_switches() {
+    comes_up_and_heals(&shapes(2000)[2], 1);
+}
+
+#[test]
+fn a_fat_tree_of_2000_switches() {
+    comes_up_and_heals(&shapes(2000)[3], 1);
+}
+
+/// Lets a fabric come up; then, in each round, three nodes at random places fail at the same time, and return one after the
+/// other. Tells what that took.
+fn comes_up_and_heals(shape: &Shape, rounds: usize) {
+    let (mut world, limits) = shape.managed();
+    let time = world.settle(LIMIT);
+    let report = *world.seats[0].manager.report();
+    println!(
+        "{:8} of {:4} switches, {:4} adapters: {:6} us, {:7} requests, {:9} hops, {:6} KiB",
+        shape.name,
+        shape.switches,
+        shape.adapters.len(),
+        time.nanos() / 1_000,
+        report.requests,
+        world.hops,
+        limits.bytes() >> 10
+    );
+    assert!(world.seats[0].manager.is_ready());
+    assert!(!report.trouble && !report.no_room);
+    assert_eq!(report.repeats, 0);
+    check(&world, 0, shape.shortest);
+    let before = lids(&world);
+    for round in 0..rounds {
+        let mut pulled = Vec::new();
+        for _ in 0..3 {
+            let node = 1 + world.random(world.nodes.len() as u64 - 1) as usize;
+            pulled.push(isolate(&mut world, node));
+        }
+        let requests = world.seats[0].manager.report().requests;
+        let time = world.settle(LIMIT);
+        let spent = world.seats[0].manager.report().requests - requests;
+        check(&world, 0, false);
+        if round == 0 {
+            println!(
+                "{:8} of {:4} switches, 3 nodes gone: {:6} us, {:7} requests, {:4} of {:4} ports left",
+                shape.name,
+                shape.switches,
+                time.nanos() / 1_000,
+                spent,
+                end_ports(&world, 0).len(),
+                before.len()
+            );
+        }
+        for cables in pulled {
+            for (a, b) in cables {
+                world.plug(a, b);
+            }
+            world.pass(millis(1));
+        }
+        world.settle(LIMIT);
+        check(&world, 0, shape.shortest);
+        assert_eq!(lids(&world), before, "LIDs are kept");
+    }
+}
+
+/// The LIDs of all ports.
+fn lids(world: &World) -> BTreeMap<(u64, u8), u16> {
+    let ports = world.seats[0].manager.end_ports();
+    ports
+        .map(|(node, port)| {
+            let key = (node.info().node_guid.get(), port.number().get());
+            (key, port.lid().get())
+        })
+        .collect()
+}
+
+#[test]
+fn a_sweep_of_a_healthy_fabric_changes_nothing() {
+    let (mut world, _) = ring(10, 1).managed();
+    world.settle(LIMIT);
+    let (before, sent) = (lids(&world), world.seats[0].manager.report().requests);
+    world.sweep(0);
+    world.pass(millis(9_000));
+    let report = *world.seats[0].manager.report();
+    // NodeInfo of itself; NodeInfo by each link from switches; description, SwitchInfo, 5 ports of each switch;
+    // description and PortInfo of each adapter.
+    assert_eq!(report.requests - sent, 1 + 30 + 10 * (2 + 5) + 10 * 2);
+    assert_eq!(lids(&world), before);
+}
+/// Every link in turn fails and returns, where there is a way round it or not.
+#[test]
+fn links_fail_and_return() {
+    for shape in shapes(10) {
+        let (mut world, _) = shape.managed();
+        world.settle(LIMIT);
+        let before = lids(&world);
+        for (a, b) in world.cables.all().into_iter().filter(|(a, b)| a < b) {
+            world.unplug(a);
+            world.settle(LIMIT);
+            check(&world, 0, false);
+            world.plug(a, b);
+            world.settle(LIMIT);
+            check(&world, 0, shape.shortest);
+            assert_eq!(lids(&world), before);
+        }
+    }
+}
+
+/// Pulls the cables of a node; returns them.
+fn isolate(world: &mut World, node: usize) -> Vec<(Place, Place)> {
+    let cables: Vec<(Place, Place)> = world.cables.of(node).collect();
+    for (a, _) in &cables {
+        world.unplug(*a);
+    }
+    cables
+}
+
+/// Datagrams get lost: it takes longer, that is all.
+#[test]
+fn lossy_links() {
+    for shape in shapes(10) {
+        let (mut world, _) = shape.managed();
+        world.loss = 20;
+        world.settle(LIMIT);
+        check(&world, 0, shape.shortest);
+        assert!(world.seats[0].manager.report().repeats > 0);
+    }
+}
+
+/// Agents that tell nonsense: no harm outlives them.
+#[test]
+fn nonsense_is_survived() {
+    for shape in shapes(10) {
+        let (mut world, _) = shape.managed();
+        world.settle(LIMIT);
+        let before = lids(&world);
+        world.noise = 300;
+        for _ in 0..50 {
+            world.sweep(0);
+            world.pass(millis(2_000));
+        }
+        world.noise = 0;
+        world.sweep(0);
+        world.settle(LIMIT);
+        world.sweep(0);
+        world.settle(LIMIT);
+        check(&world, 0, shape.shortest);
+        let after = lids(&world);
+        let kept = before
+            .iter()
+            .filter(|(port, lid)| after.get(port) == Some(lid));
+        assert!(kept.count() * 2 >= before.len());
+    }
+}
+
+proptest! {
+    /// Any bytes may arrive at any time.
+    #[test]
+    fn any_bytes(mads in vec(any::<[u8; 256]>(), 1..50), class: bool, method in 0..8usize) {
+        let (mut world, _) = mesh(3, 2, 2).managed();
+        for mut mad in mads {
+            mad[..3].copy_from_slice(&[1, if class { 0x81 } else { 1 }, 1]);
+            mad[3] = [0x81, 1, 2, 5, 7, 0x81, 0x81, 0][method];
+            mad[11..15].fill(0);
+            mad[15] %= 32;
+            let attributes = [0x11, 0x12, 0x15, 0x20, 2, 0x10, 0x19, 0x15];
+            let attribute = attributes[usize::from(mad[17]) % 8];
+            mad[16..18].copy_from_slice(&[0, attribute]);
+            world.inject(0, &mad);
+            world.pass(Duration::from_nanos(30_000));
+        }
+        world.pass(millis(5_000));
+    }
+}
+
+/// Links that come and go while the subnet manager looks around.
+#[test]
+fn a_restless_fabric_comes_to_rest() {
+    let shape = mesh(5, 2, 1);
+    let (mut world, _) = shape.managed();
+    let mut out: Vec<(Place, Place)> = Vec::new();
+    for _ in 0..500 {
+        world.pass(Duration::from_nanos(20_000));
+        if out.len() < 5 {
+            let cables = world.cables.all();
+            let cable = cables[world.random(cables.len() as u64) as usize];
+            world.unplug(cable.0);
+            out.push(cable);
+        } else {
+            let nth = world.random(out.len() as u64) as usize;
+            let (a, b) = out.swap_remove(nth);
+            world.plug(a, b);
+        }
+    }
+    for (a, b) in out {
+        world.plug(a, b);
+    }
+    world.settle(LIMIT);
+    check(&world, 0, shape.shortest);
+}
+
+/// A subnet manager for `world`, at a port.
+fn seat(world: &mut World, at: Place, priority: u8, guid: Guid) -> usize {
+    let mut config = Config::new(guid);
+    config.priority = priority;
+    let limits = nodes::Limits {
+        nodes: 64,
+        switches: 32,
+        ports: 512,
+        lids: 128,
+    };
+    world.seat(at, manager(config, limits))
+}
+
+fn states(world: &World) -> Vec<SmState> {
+    world
+        .seats
+        .iter()
+        .map(|seat| seat.manager.state())
+        .collect()
+}
+
+#[test]
+fn a_manager_at_an_adapter() {
+    for shape in shapes(10) {
+        let (mut world, _) = shape.build();
+        let at = (shape.switches, 1);
+        let guid = Guid::new(guid_of(&world, at.0).get() + 1);
+        seat(&mut world, at, 0, guid);
+        world.settle(LIMIT);
+        check(&world, 0, shape.shortest);
+    }
+}
+
+#[test]
+fn two_adapters_without_a_switch() {
+    let mut world = World::new();
+    for _ in 0..2 {
+        world.add_hca(1);
+    }
+    world.plug((0, 1), (1, 1));
+    let guid = guid_of(&world, 0);
+    seat(&mut world, (0, 1), 0, guid);
+    world.settle(LIMIT);
+    let ports: Vec<_> = world.seats[0].manager.end_ports().collect();
+    assert_eq!(ports.len(), 2);
+    check(&world, 0, false);
+}
+
+#[test]
+fn the_lower_guid_is_the_master_and_the_other_takes_over() {
+    let (mut world, _) = ring(10, 1).build();
+    for at in [(0, 0), (5, 0)] {
+        let guid = guid_of(&world, at.0);
+        seat(&mut world, at, 0, guid);
+    }
+    world.pass(millis(5_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+    check(&world, 0, false);
+    let before = lids(&world);
+    world.unseat(0);
+    world.pass(millis(5_000));
+    assert_eq!(world.seats[1].manager.state(), SmState::Master);
+    check(&world, 5, false);
+    let after = world.seats[1].manager.end_ports();
+    for (node, port) in after {
+        let key = (node.info().node_guid.get(), port.number().get());
+        assert_eq!(before[&key], port.lid().get(), "LIDs outlive a master");
+    }
+}
+
+#[test]
+fn a_higher_priority_is_handed_the_subnet() {
+    let (mut world, _) = ring(10, 1).build();
+    let first = guid_of(&world, 0);
+    seat(&mut world, (0, 0), 0, first);
+    world.settle(LIMIT);
+    let at = (15, 1);
+    let guid = guid_of(&world, at.0);
+    seat(&mut world, at, 5, guid);
+    world.pass(millis(10_000));
+    assert_eq!(states(&world), [SmState::Standby, SmState::Master]);
+    check(&world, 0, false);
+    world.unseat(1);
+    world.pass(millis(10_000));
+    assert_eq!(world.seats[0].manager.state(), SmState::Master);
+    check(&world, 0, false);
+}
+
+/// One on a switch yields to one of the same priority at an adapter, and is not given the subnet back at once.
+#[test]
+fn courtesy_lasts() {
+    let (mut world, _) = ring(10, 1).build();
+    let first = guid_of(&world, 0);
+    seat(&mut world, (0, 0), 0, first);
+    world.settle(LIMIT);
+    let at = (15, 1);
+    let guid = guid_of(&world, at.0);
+    assert!(first < guid);
+    seat(&mut world, at, 0, guid);
+    world.pass(millis(10_000));
+    for _ in 0..100 {
+        world.pass(millis(1_000));
+        assert_eq!(states(&world), [SmState::Standby, SmState::Master]);
+    }
+    check(&world, 0, false);
+    world.unseat(1);
+    world.pass(millis(10_000));
+    assert_eq!(world.seats[0].manager.state(), SmState::Master);
+    check(&world, 0, false);
+}
+
+/// Two subnets with a master each become one: one of the masters yields.
+#[test]
+fn two_subnets_become_one() {
+    let (mut world, _) = line(10, 1).build();
+    let mut cables = world.cables.of(4);
+    let (cable, far) = cables.find(|(_, far)| far.0 == 5).expect("the line has it");
+    drop(cables);
+    world.unplug(cable);
+    for at in [(0, 0), (9, 0)] {
+        let guid = guid_of(&world, at.0);
+        seat(&mut world, at, 0, guid);
+    }
+    world.pass(millis(5_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Master]);
+    check(&world, 0, true);
+    check(&world, 9, true);
+    world.plug(cable, far);
+    world.pass(millis(30_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+    check(&world, 0, true);
+    world.unplug(cable);
+    world.pass(millis(30_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Master]);
+    check(&world, 0, true);
+    check(&world, 9, true);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a fabric is made of.
+
+use proto::fabric::sma::{
+    Hca,
+    HcaPort, //
+};
+use proto::fabric::switch::{
+    Identity,
+    PortMask,
+    Storage,
+    Switch,
+    SwitchPort,
+    Tables,
+    NO_PORT, //
+};
+use proto::fabric::tables::SlToVl;
+use proto::sm::{
+    self,
+    Config,
+    Manager,
+    Stock, //
+};
+use wire::{
+    Guid,
+    Mtu, //
+};
+
+/// Tables in vectors.
+pub(crate) struct Vectors;
+
+impl Storage for Vectors {
+    type Ports = Vec<SwitchPort>;
+    type Lft = Vec<u8>;
+    type Mft = Vec<PortMask>;
+    type SlToVl = Vec<SlToVl>;
+}
+
+impl sm::Storage for Vectors {
+    type Nodes = Vec<sm::Node>;
+    type Ports = Vec<sm::Port>;
+    type Buckets = Vec<u32>;
+    type Order = Vec<u32>;
+    type Lids = Vec<u32>;
+    type Lfts = Vec<u8>;
+    type Dirty = Vec<bool>;
+}
+
+pub(crate) type TestManager = Manager<Vectors>;
+
+/// A node of the fabric.
+pub(crate) enum Node {
+    Switch(Box<Switch<Vectors>>),
+    Hca(Box<Hca<Vec<HcaPort>>>),
+}
+
+/// A port of a node: index of the node, number of the port.
+pub(crate) type Place = (usize, u8);
+
+fn identity(guid: u64) -> Identity {
+    Identity {
+        node: Guid::new(guid),
+        system: Guid::new(guid),
+        vendor: 0x00_1405,
+        device: 1,
+        revision: 1,
+        description: [b'x'; 64],
+    }
+}
+
+/// A switch of `ports` external ports, for LIDs below `lids`.
+pub(crate) fn switch(guid: u64, ports: usize, lids: usize) -> Switch<Vectors> {
+    let all = ports + 1;
+    let tables = Tables {
+        ports: vec![SwitchPort::new(Mtu::B4096); all],
+        lft: vec![NO_PORT; lids],
+        mft: vec![PortMask::EMPTY; 32],
+        sl_to_vl: vec![SlToVl::new(); all * all],
+    };
+    Switch::new(identity(guid), tables).expect("the sizes are right")
+}
+
+/// An adapter of `ports` ports.
+pub(crate) fn hca(guid: u64, ports: usize) -> Hca<Vec<HcaPort>> {
+    let ports = (1..=ports as u64)
+        .map(|port| HcaPort::new(Guid::new(guid + port), Mtu::B4096))
+        .collect();
+    Hca::new(identity(guid), ports)
+}
+
+/// How large a subnet a manager has storage for.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) nodes: usize,
+    pub(crate) switches: usize,
+    pub(crate) ports: usize,
+    pub(crate) lids: usize,
+}
+
+impl Limits {
+    /// Bytes of storage.
+    pub(crate) fn bytes(self) -> usize {
+        self.nodes * (size_of::<sm::Node>() + 4)
+            + self.ports * size_of::<sm::Port>()
+            + self.switches * (4 + self.lids + self.lids / 64)
+            + self.lids * 4
+            + size_of::<TestManager>()
+    }
+}
+
+/// A subnet manager.
+pub(crate) fn manager(config: Config, limits: Limits) -> TestManager {
+    let stock = Stock {
+        nodes: vec![sm::Node::new(); limits.nodes],
+        ports: vec![sm::Port::new(); limits.ports],
+        buckets: vec![0; limits.nodes],
+        order: vec![0; limits.switches],
+        lids: vec![0; limits.lids],
+        lfts: vec![0; limits.switches * limits.lids],
+        dirty: vec![false; limits.switches * limits.lids / 64],
+    };
+    Manager::new(config, stock).expect("the sizes are right")
+}

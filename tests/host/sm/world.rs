@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Switches, channel adapters and subnet managers in virtual time: datagrams take time on each link, and may be lost.
+
+use crate::cables::Cables;
+use crate::nodes::{
+    hca,
+    switch,
+    Node,
+    Place,
+    TestManager, //
+};
+use proto::fabric::link::LinkAction;
+use proto::fabric::sma::MadVerdict;
+use proto::fabric::switch::{
+    Forward,
+    Lrh,
+    Packet,
+    SmpVerdict, //
+};
+use proto::fabric::Mad;
+use proto::sm::{
+    Next,
+    Transmit, //
+};
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use std::cmp::{
+    Ordering,
+    Reverse, //
+};
+use std::collections::{
+    BTreeMap,
+    BinaryHeap, //
+};
+use wire::{
+    Lid,
+    PortNum, //
+};
+
+/// Time that a datagram takes over a link, and through an agent.
+const LINK: Duration = Duration::from_nanos(1_000);
+const AGENT: Duration = Duration::from_nanos(5_000);
+
+/// Something that happens.
+enum Event {
+    /// A datagram arrives.
+    Arrive { to: Place, lrh: Lrh, mad: Box<Mad> },
+    /// A datagram reaches the consumer of QP0.
+    Deliver { at: Place, lrh: Lrh, mad: Box<Mad> },
+    /// A node may have a trap to send.
+    Trap(usize),
+    /// A subnet manager wants to be polled.
+    Wake(usize),
+}
+
+/// An event and its time; of those at the same time, the first one that was entered is the first.
+struct Entry {
+    at: Instant,
+    serial: u64,
+    event: Event,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+/// A subnet manager and where it is: port 0 of a switch, or a port of an adapter.
+pub(crate) struct Seat {
+    pub(crate) at: Place,
+    pub(crate) manager: TestManager,
+    pub(crate) alive: bool,
+}
+
+/// The fabric.
+pub(crate) struct World {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) cables: Cables,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) now: Instant,
+    /// Of 1000 datagrams so many are lost at each link.
+    pub(crate) loss: u64,
+    /// Of 1000 datagrams so many reach a subnet manager with a wrong byte.
+    pub(crate) noise: u64,
+    /// Datagrams that went over a link.
+    pub(crate) hops: u64,
+    /// When a subnet manager has last sent something.
+    pub(crate) last_sent: Instant,
+    agenda: BinaryHeap<Reverse<Entry>>,
+    serial: u64,
+    random: u64,
+    /// When each node was last seen to want to send a trap.
+    trap_at: BTreeMap<usize, Instant>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            cables: Cables::default(),
+            seats: Vec::new(),
+            now: Instant::from_nanos(1),
+            loss: 0,
+            noise: 0,
+            hops: 0,
+            last_sent: Instant::from_nanos(1),
+            agenda: BinaryHeap::new(),
+            serial: 0,
+            random: 0x1234_5678_9abc_def1,
+            trap_at: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a switch of `ports` ports whose tables have `lids` entries.
+    pub(crate) fn add_switch(&mut self, ports: usize, lids: usize) -> usize {
+        let guid = 0x0200_0000_0000_0000 + ((self.nodes.len() as u64) << 8);
+        self.nodes
+            .push(Node::Switch(Box::new(switch(guid, ports, lids))));
+        self.cables.add_node(ports);
+        self.nodes.len() - 1
+    }
+
+    /// Adds an adapter of `ports` ports.
+    pub(crate) fn add_hca(&mut self, ports: usize) -> usize {
+        let guid = 0x0200_0000_0000_0000 + ((self.nodes.len() as u64) << 8);
+        self.nodes.push(Node::Hca(Box::new(hca(guid, ports))));
+        self.cables.add_node(ports);
+        self.nodes.len() - 1
+    }
+
+    /// Lets a subnet manager run.
+    pub(crate) fn seat(&mut self, at: Place, manager: TestManager) -> usize {
+        let now = self.now;
+        match &mut self.nodes[at.0] {
+            Node::Switch(switch) => switch.set_manager(true, now),
+            Node::Hca(hca) => hca.change_cap_mask(PortNum::new(at.1), 1 << 1, 0, now),
+        }
+        self.seats.push(Seat {
+            at,
+            manager,
+            alive: true,
+        });
+        let seat = self.seats.len() - 1;
+        self.put(now, Event::Wake(seat));
+        self.traps(at.0);
+        seat
+    }
+
+    /// Ends a subnet manager.
+    pub(crate) fn unseat(&mut self, seat: usize) {
+        self.seats[seat].alive = false;
+        let (now, at) = (self.now, self.seats[seat].at);
+        match &mut self.nodes[at.0] {
+            Node::Switch(switch) => switch.set_manager(false, now),
+            Node::Hca(hca) => hca.change_cap_mask(PortNum::new(at.1), 0, 1 << 1, now),
+        }
+        self.traps(at.0);
+    }
+
+    /// Asks a subnet manager for a heavy sweep.
+    pub(crate) fn sweep(&mut self, seat: usize) {
+        self.seats[seat].manager.request_sweep(self.now);
+        self.put(self.now, Event::Wake(seat));
+    }
+
+    /// Plugs a cable in.
+    pub(crate) fn plug(&mut self, a: Place, b: Place) {
+        self.cables.plug(a, b);
+        self.train(a);
+        self.traps(a.0);
+        self.traps(b.0);
+    }
+
+    /// Pulls the cable of `a`.
+    pub(crate) fn unplug(&mut self, a: Place) {
+        if let Some(b) = self.cables.unplug(a) {
+            self.down(a);
+            self.down(b);
+            self.traps(a.0);
+            self.traps(b.0);
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self
+            .agenda
+            .peek()
+            .is_some_and(|Reverse(entry)| entry.at <= end)
+        {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Lets time pass until no subnet manager has anything to do; returns when they have stopped to send. Fails
+    /// after `limit`.
+    pub(crate) fn settle(&mut self, limit: Duration) -> Duration {
+        let start = self.now;
+        let end = start.after(limit);
+        // Two traps of a kind are 200 ms apart, and may be due only then.
+        self.pass(Duration::from_millis(250));
+        while self
+            .seats
+            .iter()
+            .any(|seat| seat.alive && !seat.manager.is_idle())
+        {
+            assert!(
+                self.step() && self.now <= end,
+                "the fabric does not settle: {:?}",
+                self.seats[0].manager.report()
+            );
+        }
+        Duration::from_nanos(self.last_sent.nanos() - start.nanos())
+    }
+
+    /// A pseudo-random number below `bound`.
+    pub(crate) fn random(&mut self, bound: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % bound
+    }
+
+    fn put(&mut self, at: Instant, event: Event) {
+        self.serial += 1;
+        self.agenda.push(Reverse(Entry {
+            at: at.max(self.now),
+            serial: self.serial,
+            event,
+        }));
+    }
+
+    /// The next event. Returns whether there was one.
+    fn step(&mut self) -> bool {
+        let Some(Reverse(entry)) = self.agenda.pop() else {
+            return false;
+        };
+        self.now = self.now.max(entry.at);
+        match entry.event {
+            Event::Arrive { to, lrh, mut mad } => {
+                self.arrive(to, lrh, &mut mad);
+            }
+            Event::Deliver { at, lrh, mad } => self.deliver(at, lrh, &mad),
+            Event::Trap(node) => {
+                self.trap_at.remove(&node);
+                self.traps(node);
+            }
+            Event::Wake(seat) => self.poll(seat),
+        }
+        true
+    }
+
+    /// Does what a subnet manager wants.
+    fn poll(&mut self, seat: usize) {
+        while self.seats[seat].alive {
+            match self.seats[seat].manager.poll(self.now) {
+                Next::Send(transmit) => {
+                    self.last_sent = self.now;
+                    self.send(self.seats[seat].at, transmit);
+                }
+                Next::Again => {}
+                Next::Wait(at) => {
+                    if let Some(at) = at {
+                        self.put(at, Event::Wake(seat));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lets a datagram come to a subnet manager out of nowhere.
+    pub(crate) fn inject(&mut self, seat: usize, mad: &Mad) {
+        let lrh = Lrh {
+            slid: Lid::new(1 + u16::from(mad[20])),
+            dlid: self.seats[seat].manager.lid(),
+        };
+        self.deliver(self.seats[seat].at, lrh, mad);
+    }
+
+    /// A datagram has reached the consumer of QP0 at `at`.
+    fn deliver(&mut self, at: Place, lrh: Lrh, mad: &Mad) {
+        let now = self.now;
+        let here = self
+            .seats
+            .iter()
+            .position(|seat| seat.alive && seat.at == at);
+        if let Some(seat) = here {
+            let mut mad = *mad;
+            if self.noise != 0 && self.random(1000) < self.noise {
+                // The data are a good place to do harm; they begin at byte 64.
+                let at = 64 + self.random(64) as usize;
+                mad[at] = self.random(256) as u8;
+            }
+            self.seats[seat].manager.on_mad(&mad, lrh, now);
+            self.poll(seat);
+        }
+    }
+
+    /// Sends what a subnet manager at `at` wants to send.
+    fn send(&mut self, at: Place, transmit: Transmit) {
+        let Transmit { mut mad, lrh } = transmit;
+        let directed = mad[1] == 0x81;
+        match &mut self.nodes[at.0] {
+            Node::Switch(switch) => {
+                if switch.takes_smp(lrh.dlid) {
+                    self.arrive((at.0, 0), lrh, &mut mad);
+                } else {
+                    self.relay((at.0, 0), lrh, Box::new(mad));
+                }
+            }
+            Node::Hca(_) if directed && lrh.dlid == Lid::PERMISSIVE => {
+                let returning = mad[4] & 0x80 != 0;
+                if mad[7] == 0 {
+                    self.adapter(at, lrh, &mut mad);
+                } else if returning {
+                    mad[6] = mad[7];
+                    let from = (at.0, mad[192 + usize::from(mad[7])]);
+                    self.transmit(from, self.now, lrh, Box::new(mad));
+                } else {
+                    mad[6] = 1;
+                    self.transmit((at.0, mad[129]), self.now, lrh, Box::new(mad));
+                }
+            }
+            Node::Hca(_) => self.transmit(at, self.now, lrh, Box::new(mad)),
+        }
+    }
+
+    /// Puts a datagram on the cable of `from`; an adapter's own LID comes back to it.
+    fn transmit(&mut self, from: Place, time: Instant, lrh: Lrh, mad: Box<Mad>) {
+        let own = match &self.nodes[from.0] {
+            Node::Hca(hca) => hca
+                .port(PortNum::new(from.1))
+                .is_some_and(|port| port.attrs().owns_lid(lrh.dlid)),
+            Node::Switch(_) => false,
+        };
+        if own {
+            return self.put(time.after(LINK), Event::Arrive { to: from, lrh, mad });
+        }
+        let Some(to) = self.cables.far(from) else {
+            return;
+        };
+        self.hops += 1;
+        if self.loss == 0 || self.random(1000) >= self.loss {
+            self.put(time.after(LINK), Event::Arrive { to, lrh, mad });
+        }
+    }
+
+    fn arrive(&mut self, mut to: Place, mut lrh: Lrh, mad: &mut Mad) {
+        let mut time = self.now;
+        loop {
+            let (node, port) = to;
+            let Node::Switch(switch) = &mut self.nodes[node] else {
+                break;
+            };
+            if !switch.takes_smp(lrh.dlid) {
+                return self.relay(to, lrh, Box::new(*mad));
+            }
+            let outcome = switch.on_smp(PortNum::new(port), mad, lrh, self.now);
+            match outcome.verdict {
+                // What only passes through goes on at once; no event is needed for each hop.
+                SmpVerdict::Forward { port, lrh: next } => {
+                    let Some(far) = self.cables.far((node, port.get())) else {
+                        return;
+                    };
+                    (to, lrh) = (far, next);
+                    time = time.after(LINK);
+                    self.hops += 1;
+                    if self.loss != 0 && self.random(1000) < self.loss {
+                        return;
+                    }
+                    continue;
+                }
+                SmpVerdict::Reply { port, lrh } => {
+                    self.transmit((node, port.get()), time.after(AGENT), lrh, Box::new(*mad));
+                }
+                SmpVerdict::Deliver => {
+                    let (at, mad) = ((node, 0), Box::new(*mad));
+                    self.put(time, Event::Deliver { at, lrh, mad });
+                }
+                SmpVerdict::Drop => {}
+            }
+            if let Some(port) = outcome.settle {
+                self.settle_link((node, port.get()));
+            }
+            return self.traps(node);
+        }
+        if time > self.now {
+            let mad = Box::new(*mad);
+            return self.put(time, Event::Arrive { to, lrh, mad });
+        }
+        self.adapter(to, lrh, mad);
+        self.traps(to.0);
+    }
+
+    /// Forwards a datagram by its LID, over as many switches as it takes.
+    fn relay(&mut self, mut at: Place, lrh: Lrh, mad: Box<Mad>) {
+        let packet = Packet {
+            dlid: lrh.dlid,
+            pkey: None,
+            vl15: true,
+        };
+        let mut time = self.now;
+        for _ in 0..self.nodes.len() {
+            let Node::Switch(switch) = &self.nodes[at.0] else {
+                break;
+            };
+            if switch.takes_smp(lrh.dlid) {
+                break;
+            }
+            let Forward::To(out) = switch.forward(PortNum::new(at.1), &packet) else {
+                return;
+            };
+            let Some(next) = self.cables.far((at.0, out.get())) else {
+                return;
+            };
+            at = next;
+            time = time.after(LINK);
+            self.hops += 1;
+            if self.loss != 0 && self.random(1000) < self.loss {
+                return;
+            }
+        }
+        self.put(time, Event::Arrive { to: at, lrh, mad });
+    }
+
+    /// What `ib_core` and the driver do with a datagram at an adapter.
+    fn adapter(&mut self, at: Place, lrh: Lrh, mad: &mut Mad) {
+        let directed = mad[1] == 0x81;
+        if directed && mad[7] != 0 && !endpoint_takes(mad, at.1) {
+            return;
+        }
+        let Node::Hca(hca) = &mut self.nodes[at.0] else {
+            return;
+        };
+        let mut out = [0; 256];
+        let outcome = hca.process(PortNum::new(at.1), mad, &mut out, true, self.now);
+        match outcome.verdict {
+            MadVerdict::Pass => self.deliver(at, lrh, mad),
+            MadVerdict::Consumed => {}
+            MadVerdict::Reply if directed && out[7] == 0 => self.deliver(at, lrh, &out),
+            MadVerdict::Reply => self.reply(at, lrh, out),
+        }
+        if outcome.settle {
+            self.settle_link((at.0, outcome.port.get()));
+        }
+    }
+
+    /// The answer of an adapter's agent leaves.
+    fn reply(&mut self, at: Place, lrh: Lrh, mut out: Mad) {
+        let later = self.now.after(AGENT);
+        let back = Lrh {
+            slid: lrh.dlid,
+            dlid: lrh.slid,
+        };
+        let from = if out[1] == 0x81 {
+            out[6] = out[7];
+            (at.0, out[192 + usize::from(out[7])])
+        } else {
+            at
+        };
+        self.transmit(from, later, back, Box::new(out));
+    }
+
+    /// Sends what traps of a node are due.
+    fn traps(&mut self, node: usize) {
+        let (mut out, mut next) = (Vec::new(), None);
+        match &mut self.nodes[node] {
+            Node::Switch(switch) => {
+                while let Some(trap) = switch.poll_trap(self.now) {
+                    out.push((0, trap));
+                }
+                next = switch.next_trap();
+            }
+            Node::Hca(hca) => {
+                for port in 1..=hca.port_count() {
+                    while let Some(trap) = hca.poll_trap(PortNum::new(port), self.now) {
+                        out.push((port, trap));
+                    }
+                    next = next
+                        .into_iter()
+                        .chain(hca.next_trap(PortNum::new(port)))
+                        .min();
+                }
+            }
+        }
+        for (port, trap) in out {
+            let transmit = Transmit {
+                mad: trap.mad,
+                lrh: Lrh {
+                    slid: trap.slid,
+                    dlid: trap.dlid,
+                },
+            };
+            if trap.slid == trap.dlid {
+                self.deliver((node, port), transmit.lrh, &transmit.mad);
+            } else {
+                self.send((node, port), transmit);
+            }
+        }
+        if let Some(next) = next {
+            if self.trap_at.get(&node).is_none_or(|known| next < *known) {
+                self.trap_at.insert(node, next);
+                self.put(next, Event::Trap(node));
+            }
+        }
+    }
+
+    fn settle_link(&mut self, at: Place) {
+        let port = PortNum::new(at.1);
+        let action = match &mut self.nodes[at.0] {
+            Node::Switch(switch) => switch.link_settle(port),
+            Node::Hca(hca) => hca.link_settle(port).0,
+        };
+        let peer = self.cables.far(at);
+        if let (LinkAction::Drop | LinkAction::Retrain, Some(peer)) = (action, peer) {
+            self.down(peer);
+        }
+        if action == LinkAction::Retrain {
+            self.train(at);
+        }
+    }
+
+    fn train(&mut self, a: Place) {
+        let Some(b) = self.cables.far(a) else {
+            return;
+        };
+        let offer = |world: &Self, at: Place| match &world.nodes[at.0] {
+            Node::Switch(switch) => switch.offer(PortNum::new(at.1)),
+            Node::Hca(hca) => hca.offer(PortNum::new(at.1)),
+        };
+        let (Some(of_a), Some(of_b)) = (offer(self, a), offer(self, b)) else {
+            return;
+        };
+        for (at, peer) in [(a, of_b), (b, of_a)] {
+            let port = PortNum::new(at.1);
+            let up = match &mut self.nodes[at.0] {
+                Node::Switch(switch) => switch.link_up(port, peer, self.now),
+                Node::Hca(hca) => hca.link_up(port, peer),
+            };
+            assert!(up, "the link of {at:?} does not train");
+        }
+    }
+
+    fn down(&mut self, at: Place) {
+        let port = PortNum::new(at.1);
+        match &mut self.nodes[at.0] {
+            Node::Switch(switch) => {
+                switch.link_down(port, self.now);
+            }
+            Node::Hca(hca) => {
+                hca.link_down(port);
+            }
+        }
+    }
+}
+
+/// Directed-route handling at the end of a route; returns whether the datagram has arrived.
+fn endpoint_takes(mad: &mut Mad, port: u8) -> bool {
+    let returning = mad[4] & 0x80 != 0;
+    let (pointer, count) = (mad[6], mad[7]);
+    if count > 63 {
+        return false;
+    }
+    if returning {
+        if pointer == 1 {
+            mad[6] = 0;
+        }
+        return pointer <= 1;
+    }
+    if pointer == count {
+        mad[192 + usize::from(pointer)] = port;
+        mad[6] = count + 1;
+        return true;
+    }
+    pointer == count + 1
+}
