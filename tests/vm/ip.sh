@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What tests of IPoIB and of what stands on it have in common. Sourced after lib.sh.
+#
+# Two hosts in one guest: the network interfaces of the second HCA are in the
+# namespace `far`, so that the kernel has no way to it but the fabric.
+
+# Addresses of the first host and of the second.
+NEAR=10.8.0.1 FAR=10.8.0.2
+NEAR6=fd08::1 FAR6=fd08::2
+TALK="$(dirname "$0")/ip/talk.py"
+TALK_PORT=5100
+# Bytes of a stream. The debug kernel takes ten times as long for a packet.
+case $(uname -r) in
+*debug*) STREAM=1000000 ;;
+*) STREAM=5000000 ;;
+esac
+
+# far COMMAND...: on the second host.
+far() {
+	ip netns exec far "$@"
+}
+
+# ipoib_of DEVICE [PORT]: the network interface of a port. The last eight bytes of its
+# address are the port's GUID.
+ipoib_of() {
+	local guid file
+	guid=$(cut -d : -f 5- "/sys/class/infiniband/$1/ports/${2:-1}/gids/0" |
+		sed 's/\([0-9a-f]\{2\}\)\([0-9a-f]\{2\}\)/\1:\2/g')
+	for file in /sys/class/net/*/address; do
+		! grep -q ":$guid$" "$file" || {
+			basename "$(dirname "$file")"
+			return
+		}
+	done
+	return 1
+}
+
+# partitions TEXT: what OpenSM makes of the fabric from now on.
+PARTITIONS=/tmp/partitions.conf
+partitions() {
+	cat >"$PARTITIONS"
+}
+
+# ip_fabric [DEVICE PORT]: HCAs sib0 and sib1, OpenSM on that port, and the interfaces of
+# their first ports, NEAR_IF and FAR_IF, on two hosts.
+ip_fabric() {
+	run modprobe sib
+	underlay sibnet0
+	hca_up sib0 sibnet0
+	hca_up sib1 sibnet0
+	[ -e "$PARTITIONS" ] || partitions <<<"Default=0x7fff, ipoib, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
+	opensm_up "${1:-sib0}" "${2:-1}" -P "$PARTITIONS"
+	wait_active 60 sib0 sib1
+	run modprobe ib_ipoib
+	run ip netns add far
+	run ip -n far link set lo up
+	NEAR_IF=$(ipoib_of sib0) || fail "sib0 has no network interface"
+	FAR_IF=$(ipoib_of sib1) || fail "sib1 has no network interface"
+	run ip link set "$FAR_IF" netns far
+}
+
+# addresses: gives both interfaces their addresses and waits until they have a carrier.
+addresses() {
+	run ip address add "$NEAR/24" dev "$NEAR_IF"
+	run ip address add "$NEAR6/64" dev "$NEAR_IF"
+	run ip -n far address add "$FAR/24" dev "$FAR_IF"
+	run ip -n far address add "$FAR6/64" dev "$FAR_IF"
+	run ip link set "$NEAR_IF" up
+	run ip -n far link set "$FAR_IF" up
+	carriers
+}
+
+# carriers: waits until both interfaces have joined their groups and have their addresses.
+carriers() {
+	within 30 ready || {
+		ip address
+		ip -n far address
+		fail "the interfaces do not come up"
+	}
+}
+
+ready() {
+	! { ip -o link show "$NEAR_IF" && ip -n far -o link show "$FAR_IF"; } | grep -q NO-CARRIER &&
+		! { ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF"; } | grep -q tentative
+}
+
+# ip_down: undoes ip_fabric.
+ip_down() {
+	opensm_down
+	run ip -n far link set "$FAR_IF" down
+	run ip link set "$NEAR_IF" down
+	run ip netns del far
+	run rdma link del sib1
+	run rdma link del sib0
+	run modprobe -qr rdma_ucm
+	run modprobe -r sib
+}
+
+# pings ADDRESS SIZE COUNT [OPTION...]: every echo comes back, with each byte as it was.
+pings() {
+	local address=$1 size=$2 count=$3 said
+	shift 3
+	printf '$ ping -s %s -c %s %s %s\n' "$size" "$count" "$*" "$address"
+	said=$(timeout -k 5 60 ping -n -s "$size" -c "$count" -i 0.02 -W 5 "$@" "$address" 2>&1) || {
+		printf '%s\n' "$said"
+		fail "no answer to $size bytes"
+	}
+	grep -q ' 0% packet loss' <<<"$said" && ! grep -Eiq 'wrong data|DUP|truncated|corrupted' <<<"$said" || {
+		printf '%s\n' "$said"
+		fail "not every echo of $size bytes is right"
+	}
+	tail -n 1 <<<"$said"
+}
+
+# serves PORT: somebody on the second host listens.
+serves() {
+	[ -n "$(far ss -Htln "sport = :$1")" ]
+}
+
+# stream ADDRESS BYTES: so many bytes by TCP there, and back, all of them right.
+stream() {
+	local server status=0
+	TALK_PORT=$((TALK_PORT + 1))
+	printf '$ a stream of %s bytes to %s and back\n' "$2" "$1"
+	far timeout -k 5 120 python3 -B "$TALK" serve "$1" $TALK_PORT "$2" &
+	server=$!
+	within 20 serves $TALK_PORT || fail "nobody listens"
+	timeout -k 5 120 python3 -B "$TALK" call "$1" $TALK_PORT "$2" || status=$?
+	wait $server || status=$?
+	[ $status = 0 ] || fail "the stream has broken"
+}
+
+# iperf ADDRESS [OPTION...]: iperf3 from here to the second host.
+iperf() {
+	local address=$1 server status=0
+	shift
+	TALK_PORT=$((TALK_PORT + 1))
+	printf '$ iperf3 -c %s %s\n' "$address" "$*"
+	far timeout -k 5 60 iperf3 -s -1 -B "$address" -p $TALK_PORT >/tmp/iperf3.server 2>&1 &
+	server=$!
+	within 20 serves $TALK_PORT || fail "iperf3 does not listen"
+	timeout -k 5 60 iperf3 -c "$address" -p $TALK_PORT "$@" >/tmp/iperf3.client 2>&1 || status=$?
+	wait $server || status=$?
+	grep -E 'sender|receiver' /tmp/iperf3.client
+	[ $status = 0 ] || {
+		cat /tmp/iperf3.client /tmp/iperf3.server
+		fail "iperf3 $*"
+	}
+}
+
+# faultless: no interface has an error to report.
+faultless() {
+	local file
+	for file in tx_errors rx_errors rx_dropped; do
+		[ "$(cat "/sys/class/net/$NEAR_IF/statistics/$file")" = 0 ] &&
+			[ "$(far cat "/sys/class/net/$FAR_IF/statistics/$file")" = 0 ] || {
+			ip -s link show "$NEAR_IF"
+			ip -n far -s link show "$FAR_IF"
+			fail "$file"
+		}
+	done
+}
+
+# mtu_is MTU: of both interfaces.
+mtu_is() {
+	[ "$(cat "/sys/class/net/$NEAR_IF/mtu")" = "$1" ] &&
+		[ "$(far cat "/sys/class/net/$FAR_IF/mtu")" = "$1" ]
+}
+
+# multicast GROUP COUNT SIZE: datagrams of this host reach a member on the other.
+multicast() {
+	local member status=0
+	TALK_PORT=$((TALK_PORT + 1))
+	printf '$ %s datagrams of up to %s bytes to %s\n' "$2" "$3" "$1"
+	far timeout -k 5 60 python3 -B "$TALK" hear "$1" $TALK_PORT "$FAR_IF" "$2" "$3" >/tmp/member &
+	member=$!
+	within 20 grep -q joined /tmp/member || fail "no member of $1"
+	within 20 knows_member "$1" || fail "the fabric does not know $1"
+	timeout -k 5 60 python3 -B "$TALK" tell "$1" $TALK_PORT "$NEAR_IF" "$2" "$3" || status=$?
+	wait $member || status=$?
+	[ $status = 0 ] || fail "multicast to $1"
+}
+
+# The subnet administrator lists the second host as a member of the group: its MGID ends
+# in the lower 28 bits of an IPv4 address, or in the lower 80 of an IPv6 one.
+knows_member() {
+	far ip maddress show dev "$FAR_IF" | grep -q "$1" &&
+		timeout 20 saquery -g -C sib0 | grep -iq "MGID.*$(group_suffix "$1")"
+}
+
+group_suffix() {
+	case $1 in
+	*:*) echo "${1##*:}" ;;
+	*) printf '%x:%x' $((${1%%.*} % 16 * 256 + $(cut -d . -f 2 <<<"$1"))) \
+		$(($(cut -d . -f 3 <<<"$1") * 256 + ${1##*.})) ;;
+	esac
+}
+
+# everything SIZE...: echoes of these sizes, and streams, by IPv4 and IPv6.
+everything() {
+	local size
+	for size in "$@"; do
+		pings $FAR "$size" 5
+		pings $FAR6 "$size" 5
+	done
+	stream $FAR $STREAM
+	stream $FAR6 $STREAM
+}
