@@ -8,12 +8,13 @@
 //! - [`route`]: the way of a packet, from a port of an HCA through the switch to the next.
 //! - [`lane`]: a way that was found and is remembered.
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
+//! - [`manager`]: the subnet manager on the switch.
 //! - [`cable`] and [`mod@line`]: cables to other switches.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port.
-//! - [`storage`]: the memory of the switch.
+//! - [`storage`]: the memory of the switch and of the subnet manager.
 //!
 //! # Locking
 //!
@@ -26,6 +27,7 @@ mod capture;
 mod fault;
 mod lane;
 mod line;
+mod manager;
 mod route;
 mod smp;
 mod storage;
@@ -70,6 +72,10 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::{
     Arc,
     Mutex, //
+};
+use manager::{
+    Inbox,
+    Seat, //
 };
 use proto::fabric::link::LinkAction;
 use proto::fabric::port::PortEvents;
@@ -129,6 +135,8 @@ struct State {
     own: Option<Own>,
     /// The sockets for cables, over IPv4 and IPv6.
     listening: [Option<Held<Endpoint>>; 2],
+    /// What waits for the subnet manager on the switch, if there is one.
+    inbox: Option<Inbox>,
 }
 
 /// A fabric.
@@ -141,6 +149,8 @@ pub(crate) struct Fabric {
     /// Expires when the switch has a trap to send, or a cable needs attention.
     #[pin]
     timer: Timer<Fabric>,
+    #[pin]
+    seat: Seat,
     /// What [`State`] refers to.
     #[pin]
     endpoints: Mutex<KVec<Tracked<Endpoint>>>,
@@ -191,6 +201,7 @@ impl Fabric {
         description: [u8; 64],
         ports: u8,
         mtu: Mtu,
+        sleepable: Sleepable<'_>,
     ) -> Result<Arc<Self>> {
         let identity = Identity {
             node: base.switch(),
@@ -214,13 +225,16 @@ impl Fabric {
             numbers: Numbers::default(),
             own: None,
             listening: [const { None }; 2],
+            inbox: None,
         };
+        let seat = Seat::new(sleepable)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 base,
                 mtu,
                 state <- LevelLock::new(state),
                 timer <- Timer::new(),
+                seat <- seat,
                 endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
                 drops: Drops::new(),
                 // Lanes begin with 0, and are not to be good.
@@ -231,8 +245,8 @@ impl Fabric {
         )
     }
 
-    /// Starts the clock of the fabric, and opens the sockets that it needs from the beginning. From now on it
-    /// has to be closed, even after a failure.
+    /// Starts the clock of the fabric, its subnet manager, and opens the sockets that it needs from the beginning.
+    /// From now on it has to be closed, even after a failure.
     pub(crate) fn start(
         self: &Arc<Self>,
         cx: &mut Cx<'_, Unlocked>,
@@ -243,12 +257,13 @@ impl Fabric {
         if params::force_udp() {
             self.open_own(cx, sleepable, underlay)?;
         }
-        Ok(())
+        self.open_manager(cx)
     }
 
-    /// Ends the sockets and the clock of the fabric, which nobody uses any more.
+    /// Ends the sockets, the subnet manager and the clock of the fabric, which nobody uses any more.
     pub(crate) fn close(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         self.detach(cx, sleepable);
+        self.close_manager(cx, sleepable);
         self.timer.shutdown(cx, sleepable);
     }
 

@@ -69,6 +69,8 @@ pub(crate) fn add(
         return Err(error);
     }
     let device = device.register(cx.reborrow(), sleepable, name, hca)?;
+    // QP0 is there from now on.
+    lease.fabric.stir(cx);
     registry::enlist(&lease.fabric, lease.ticket, device).map_err(|device| {
         device.unregister_queued(cx);
         ENODEV

@@ -38,6 +38,12 @@ pub(crate) fn check() -> Result {
             0,
             1,
         ),
+        (
+            "sm",
+            u64::from(value::<u8>(module_parameters::sm.value())),
+            0,
+            1,
+        ),
     ] {
         if !(low..=high).contains(&value) {
             return Err(refuse(name, value, low, high));
@@ -59,6 +65,11 @@ pub(crate) fn switch_ports() -> u8 {
 /// Whether packets between HCAs of one switch travel over UDP, too.
 pub(crate) fn force_udp() -> bool {
     value::<u8>(module_parameters::force_udp.value()) != 0
+}
+
+/// Whether each new switch gets a subnet manager.
+pub(crate) fn sm() -> bool {
+    value::<u8>(module_parameters::sm.value()) != 0
 }
 
 /// The UDP port that the fabrics of this host listen on.

@@ -136,6 +136,7 @@ pub(crate) fn acquire(
         description(underlay),
         params::switch_ports(),
         Mtu::B4096,
+        sleepable,
     )?;
     let parent = faux::Registration::new(&name, None)?;
     let debug = fabrics.debug_dir().subdir(&name);

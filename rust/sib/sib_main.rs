@@ -84,6 +84,10 @@ module! {
             default: 0,
             description: "1: packets travel over UDP even between HCAs of one switch",
         },
+        sm: u8 {
+            default: 1,
+            description: "1: each switch has a subnet manager, which yields to others",
+        },
         udp_port: u16 {
             default: 61515,
             description: "UDP port of the cables between hosts",

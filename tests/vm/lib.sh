@@ -8,6 +8,15 @@
 
 set -u
 
+# OpenSM manages the subnet, unless a test calls managed_by_module. A parameter can be
+# given once, so not to modprobe as well.
+echo 'options sib sm=0' >/etc/modprobe.d/sib.conf
+
+# managed_by_module: has the module as it comes, with its own subnet manager.
+managed_by_module() {
+	rm -f /etc/modprobe.d/sib.conf
+}
+
 # step TEXT...: says what comes next.
 step() {
 	printf '== %s\n' "$*"

@@ -40,6 +40,7 @@ use wire::{
     PortNum,
     QKey,
     Qpn,
+    Sl,
     Vl, //
 };
 
@@ -55,6 +56,15 @@ fn datagram(segment: &Segment<'_>) -> Option<Mad> {
 
 /// The headers of a trap.
 pub(crate) fn trap_header(trap: &TrapOut) -> Option<Header> {
+    let lrh = Lrh {
+        slid: trap.slid,
+        dlid: trap.dlid,
+    };
+    smi_header(lrh, trap.sl)
+}
+
+/// The headers of a datagram for QP0.
+pub(super) fn smi_header(lrh: Lrh, sl: Sl) -> Option<Header> {
     let mut header = Header {
         bth: Bth {
             opcode: Opcode::new(Service::Ud, Operation::SendOnly)?,
@@ -69,10 +79,10 @@ pub(crate) fn trap_header(trap: &TrapOut) -> Option<Header> {
         ..Header::default()
     };
     header.lrh.vl = Vl::MANAGEMENT;
-    header.lrh.sl = trap.sl;
-    header.lrh.slid = trap.slid;
-    header.lrh.dlid = trap.dlid;
-    header.set_payload_len(trap.mad.len()).ok()?;
+    header.lrh.sl = sl;
+    header.lrh.slid = lrh.slid;
+    header.lrh.dlid = lrh.dlid;
+    header.set_payload_len(core::mem::size_of::<Mad>()).ok()?;
     Some(header)
 }
 
@@ -112,9 +122,14 @@ impl Fabric {
             dlid: header.lrh.dlid,
         };
         let outcome = {
-            let mut state = cx.lock(&self.state);
+            let mut guard = cx.lock(&self.state);
+            let state = &mut *guard;
             self.new_generation();
-            state.switch.on_smp(in_port, &mut mad, lrh, now())
+            let outcome = state.switch.on_smp(in_port, &mut mad, lrh, now());
+            if outcome.verdict == SmpVerdict::Deliver {
+                self.post(state, &mad, lrh);
+            }
+            outcome
         };
         if let SmpVerdict::Forward { port, lrh } | SmpVerdict::Reply { port, lrh } = outcome.verdict
         {

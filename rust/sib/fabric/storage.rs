@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of a switch.
+//! The memory of a switch, and of the subnet manager on it.
 
 use kernel::alloc::{
     KVVec,
@@ -17,6 +17,13 @@ use proto::fabric::switch::{
     NO_PORT, //
 };
 use proto::fabric::tables::SlToVl;
+use proto::sm::{
+    self,
+    Config,
+    Manager,
+    Stock, //
+};
+use wire::mad::smp::LinearForwardingTable;
 use wire::Mtu;
 
 /// Entries of the linear forwarding table: every unicast LID has one.
@@ -49,4 +56,69 @@ pub(crate) fn switch(identity: Identity, ports: u8, mtu_cap: Mtu) -> Result<Swit
         sl_to_vl: KVVec::from_elem(SlToVl::new(), count.saturating_mul(count), GFP_KERNEL)?,
     };
     Switch::new(identity, tables).ok_or(EINVAL)
+}
+
+impl sm::Storage for Heap {
+    type Nodes = KVVec<sm::Node>;
+    type Ports = KVVec<sm::Port>;
+    type Buckets = KVVec<u32>;
+    type Order = KVVec<u32>;
+    type Lids = KVVec<u32>;
+    type Lfts = KVVec<u8>;
+    type Dirty = KVVec<bool>;
+}
+
+/// How large a subnet may be.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    switches: usize,
+}
+
+impl Room {
+    /// For a few hosts: about 80 KiB.
+    pub(super) const SMALL: Self = Self { switches: 8 };
+
+    /// For 2048 switches: about 50 MiB.
+    const LARGEST: usize = 2048;
+
+    /// Nodes, LIDs and ports for each switch. What is short of one of them gets more of all.
+    const NODES: usize = 8;
+    const LIDS: usize = 8;
+    const PORTS: usize = 64;
+
+    /// Four times as much.
+    pub(super) fn next(self) -> Option<Self> {
+        let switches = self.switches.checked_mul(4)?;
+        (switches <= Self::LARGEST).then_some(Self { switches })
+    }
+}
+
+/// Makes a subnet manager that has so much `room`. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+#[inline(never)]
+pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>> {
+    let switches = room.switches;
+    let nodes = switches.saturating_mul(Room::NODES);
+    let lids = switches.saturating_mul(Room::LIDS);
+    let entries = switches.saturating_mul(lids);
+    let stock = Stock {
+        nodes: KVVec::from_elem(sm::Node::new(), nodes, GFP_KERNEL)?,
+        ports: KVVec::from_elem(
+            sm::Port::new(),
+            switches.saturating_mul(Room::PORTS),
+            GFP_KERNEL,
+        )?,
+        buckets: KVVec::from_elem(0, nodes, GFP_KERNEL)?,
+        order: KVVec::from_elem(0, switches, GFP_KERNEL)?,
+        lids: KVVec::from_elem(0, lids, GFP_KERNEL)?,
+        lfts: KVVec::from_elem(0, entries, GFP_KERNEL)?,
+        dirty: KVVec::from_elem(false, entries / LinearForwardingTable::ENTRIES, GFP_KERNEL)?,
+    };
+    Ok(KBox::new(
+        Manager::new(config, stock).ok_or(EINVAL)?,
+        GFP_KERNEL,
+    )?)
 }

@@ -1,0 +1,190 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+# vm-long: --kernel debug --timeout 900
+#
+# The subnet manager of the module: one command makes a device that can be used.
+# It yields to OpenSM and takes over from it, and manages two switches with a
+# cable as it does one.
+
+. "$(dirname "$0")/lib.sh"
+
+CONFIG=/sys/kernel/config/sib
+
+# The debug kernel is a lot slower than the 2 s that users are promised. Rounds of
+# a ping-pong, too.
+case $(uname -r) in
+*debug*) soon=20 rounds=40 ;;
+*) soon=2 rounds=1000 ;;
+esac
+
+# lid DEVICE [PORT]: the LID of a port.
+lid() {
+	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
+}
+
+# manager DEVICE: the LID of the subnet manager that the device knows.
+manager() {
+	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/1/sm_lid")"
+}
+
+# managed_by LID: all ports know the subnet manager at LID.
+managed_by() {
+	local port
+	for port in /sys/class/infiniband/*/ports/*; do
+		[ "$(($(cat "$port/sm_lid")))" = "$1" ] || return 1
+	done
+}
+
+# lids: the LIDs of all ports.
+lids() {
+	head -v -n 1 /sys/class/infiniband/*/ports/*/lid
+}
+
+# promptly DEVICE NETDEV: makes an HCA, which is ACTIVE soon.
+promptly() {
+	local began=${EPOCHREALTIME/[.,]/}
+	hca_up "$1" "$2"
+	wait_active "$soon" "$1"
+	printf '%s is ACTIVE after %d ms\n' "$1" $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+}
+
+# state OPTION...: the state that a subnet manager tells.
+state() {
+	timeout -k 5 20 sminfo "$@" | grep -o 'SMINFO_[A-Z]*'
+}
+
+# is_state STATE OPTION...: whether it is STATE.
+is_state() {
+	local wanted=$1
+	shift
+	[[ $(state "$@") == *"$wanted"* ]]
+}
+
+programs() {
+	pair sib0 sib1 ibv_rc_pingpong -n $rounds
+	pair sib0 sib1 ibv_ud_pingpong -n $rounds
+}
+
+step "Nothing but the module and a device"
+managed_by_module
+run modprobe sib
+underlay sibnet0
+promptly sib0 sibnet0
+switch=$(manager sib0)
+is_state MASTER "$switch" || fail "no master on the switch: $(timeout 20 sminfo "$switch")"
+
+step "A second HCA"
+promptly sib1 sibnet0
+managed_by "$switch" || fail "two subnet managers"
+programs
+run timeout 30 iblinkinfo -l
+[ "$(timeout 30 iblinkinfo -l | grep -c 'Active/  LinkUp')" = 8 ] || fail "not all links are active"
+
+step "A port that was disabled comes back"
+disabled() {
+	grep -q DOWN /sys/class/infiniband/sib1/ports/2/state
+}
+timeout 30 ibportstate -C sib0 -D 0,1 4 disable >/dev/null || fail "ibportstate disable"
+within 10 disabled || fail "port 2 of sib1 is not down"
+timeout 30 ibportstate -C sib0 -D 0,1 4 enable >/dev/null || fail "ibportstate enable"
+wait_active $((soon + 8)) sib1
+
+step "OpenSM comes: the subnet is its own"
+before=$(lids)
+opensm_up sib0
+within 60 managed_by "$(lid sib0)" || fail "OpenSM has not become the master: $(tail -n 30 "$OPENSM_LOG")"
+wait_active 10 sib0 sib1
+[ "$(lids)" = "$before" ] || fail "LIDs have changed: $before $(lids)"
+is_state MASTER "$(lid sib0)" || fail "OpenSM is not the master"
+! is_state MASTER "$switch" || fail "the switch has a master, too"
+programs
+
+step "An HCA joins under OpenSM"
+hca_up sib2 sibnet0
+wait_active 30 sib2
+sleep 12
+managed_by "$(lid sib0)" || fail "OpenSM did not remain the master"
+run rdma link del sib2
+
+step "OpenSM stops: the module takes over"
+opensm_down
+within 30 managed_by "$switch" || fail "nobody has taken over"
+is_state MASTER "$switch" || fail "no master on the switch"
+wait_active 10 sib0 sib1
+[ "$(lids)" = "$before" ] || fail "LIDs have changed: $before $(lids)"
+programs
+promptly sib2 sibnet0
+run rdma link del sib2
+
+step "The same when OpenSM is killed"
+opensm_up sib1
+within 60 managed_by "$(lid sib1)" || fail "OpenSM has not become the master: $(tail -n 30 "$OPENSM_LOG")"
+kill -9 "$OPENSM_PID"
+wait "$OPENSM_PID"
+OPENSM_PID=
+within 30 managed_by "$switch" || fail "nobody has taken over"
+programs
+run rdma link del sib1
+run rdma link del sib0
+run modprobe -r sib
+
+step "Two switches with a subnet manager each, and a cable"
+link_address() {
+	ip -6 -br address show dev "$1" scope link | grep -o 'fe80:[^/ ]*'
+}
+has_address() {
+	[ -n "$(link_address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
+}
+# cable NAME NETDEV REMOTE: plugs one end in.
+cable() {
+	printf '$ cable %s: %s to %s\n' "$@"
+	mkdir "$CONFIG/$1" || fail "mkdir"
+	echo "$2" >"$CONFIG/$1/netdev" || fail "netdev"
+	echo "$3" >"$CONFIG/$1/remote" || fail "remote"
+	echo 1 >"$CONFIG/$1/enable" || fail "enable"
+}
+# one_subnet: both know one subnet manager, and no two ports have one LID.
+one_subnet() {
+	[ "$(manager sib0)" = "$(manager sib1)" ] &&
+		[ "$(sort -u /sys/class/infiniband/*/ports/*/lid | wc -l)" = 4 ] &&
+		timeout -k 5 10 smpquery -C sib0 nodedesc "$(lid sib1)" | grep -q sib1 &&
+		timeout -k 5 10 smpquery -C sib1 nodedesc "$(lid sib0)" | grep -q sib0
+}
+run modprobe sib
+mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
+run ip link add v0 type veth peer name v1
+run ip link set v0 mtu 9000 up
+run ip link set v1 mtu 9000 up
+within 20 has_address v0 || fail "v0 has no address"
+within 20 has_address v1 || fail "v1 has no address"
+promptly sib0 v0
+promptly sib1 v1
+cable a v0 "$(link_address v1)"
+cable b v1 "$(link_address v0)"
+within 40 one_subnet || fail "two subnets: $(lids)"
+wait_active 10 sib0 sib1
+programs
+
+step "The cable breaks, and each half goes on; it is mended"
+run ip link set v1 down
+sleep 3
+within 30 is_state MASTER -C sib0 "$(manager sib0)" || fail "sib0 has no master"
+within 30 is_state MASTER -C sib1 "$(manager sib1)" || fail "sib1 has no master"
+wait_active 10 sib0 sib1
+run ip link set v1 up
+within 60 one_subnet || fail "two subnets: $(lids)"
+programs
+run rmdir $CONFIG/a $CONFIG/b
+run rdma link del sib1
+run rdma link del sib0
+run ip link del v0
+run modprobe -r sib
+
+step "Switched off"
+run modprobe sib sm=0
+hca_up sib0 sibnet0
+sleep $soon
+grep -q INIT /sys/class/infiniband/sib0/ports/1/state || fail "somebody manages the subnet"
+run modprobe -r sib
+! modprobe sib sm=2 2>/dev/null || fail "sm=2 was taken"
