@@ -8,6 +8,7 @@ struct dst_cache;
 struct in6_addr;
 struct net;
 struct net_device;
+struct sib_skb_pool;
 struct sk_buff;
 struct sock;
 
@@ -42,11 +43,14 @@ size_t sib_helper_netdev_address(const struct net_device *dev, u8 *address,
 struct net_device *sib_helper_notifier_netdev(void *info);
 
 /* udp.c */
-typedef int (*sib_encap_rcv_t)(struct sock *sk, struct sk_buff *skb);
+typedef void (*sib_data_ready_t)(struct sock *sk);
 int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 			struct sock **out);
 void sib_helper_udp_start(struct sock *sk, void *user_data,
-			  sib_encap_rcv_t encap_rcv);
+			  sib_data_ready_t data_ready);
+void sib_helper_udp_stop(struct sock *sk);
+struct sk_buff *sib_helper_udp_take(struct sock *sk,
+				    struct sib_udp_address *source);
 void *sib_helper_udp_user_data(const struct sock *sk);
 u16 sib_helper_udp_local_port(const struct sock *sk);
 int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
@@ -54,6 +58,10 @@ int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
 			struct dst_cache *cache);
 
 /* skb.c */
+struct sib_skb_pool *sib_helper_skb_pool_new(void);
+void sib_helper_skb_pool_free(struct sib_skb_pool *pool);
+struct sk_buff *sib_helper_skb_pool_alloc(struct sib_skb_pool *pool,
+					  unsigned int len);
 struct sk_buff *sib_helper_skb_alloc(unsigned int len);
 void sib_helper_skb_free(struct sk_buff *skb);
 void sib_helper_skb_consume(struct sk_buff *skb);
@@ -63,8 +71,6 @@ void *sib_helper_skb_data(const struct sk_buff *skb);
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
 void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len);
 bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len);
-void sib_helper_skb_udp_source(const struct sk_buff *skb,
-			       struct sib_udp_address *source);
 u16 sib_helper_skb_gso_size(const struct sk_buff *skb);
 void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);
 

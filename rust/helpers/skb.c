@@ -1,17 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0
 
-#include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/udp.h>
-#include <net/ip.h>
-#include <net/ipv6.h>
+#include <net/page_pool/helpers.h>
 
 #include "net.h"
 
 /* Room for UDP, IPv6 and whatever the device puts in front. */
 #define SIB_HEADROOM \
 	(LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+
+/* Blocks of 32 KiB, the largest that the allocator does not consider costly, and how many are kept. */
+#define SIB_POOL_ORDER 3
+#define SIB_POOL_PAGES 64
+
+/* Pages for packets. They come back when the packets are freed, and need not be cleared then. */
+struct sib_skb_pool {
+	/* Bottom halves of all processors allocate. */
+	spinlock_t lock;
+	struct page_pool *pages;
+};
+
+struct sib_skb_pool *sib_helper_skb_pool_new(void)
+{
+	struct page_pool_params params = {
+		.order = SIB_POOL_ORDER,
+		.pool_size = SIB_POOL_PAGES,
+		.nid = NUMA_NO_NODE,
+	};
+	struct sib_skb_pool *pool = kzalloc_obj(*pool);
+
+	if (!pool)
+		return NULL;
+	spin_lock_init(&pool->lock);
+	pool->pages = page_pool_create(&params);
+	if (IS_ERR(pool->pages)) {
+		kfree(pool);
+		return NULL;
+	}
+	return pool;
+}
+
+/* Pages that are still in use come back to the kernel later. */
+void sib_helper_skb_pool_free(struct sib_skb_pool *pool)
+{
+	page_pool_destroy(pool->pages);
+	kfree(pool);
+}
+
+/* Needs interrupts on. */
+struct sk_buff *sib_helper_skb_pool_alloc(struct sib_skb_pool *pool,
+					  unsigned int len)
+{
+	unsigned int size = SKB_HEAD_ALIGN(SIB_HEADROOM + len);
+	struct sk_buff *skb;
+	void *data;
+
+	if (size > PAGE_SIZE << SIB_POOL_ORDER)
+		return NULL;
+	spin_lock_bh(&pool->lock);
+	data = page_pool_alloc_va(pool->pages, &size,
+				  GFP_ATOMIC | __GFP_NOWARN);
+	spin_unlock_bh(&pool->lock);
+	if (!data)
+		return NULL;
+	skb = build_skb(data, size);
+	if (!skb) {
+		page_pool_free_va(pool->pages, data, false);
+		return NULL;
+	}
+	skb_mark_for_recycle(skb);
+	skb_reserve(skb, SIB_HEADROOM);
+	return skb;
+}
 
 struct sk_buff *sib_helper_skb_alloc(unsigned int len)
 {
@@ -61,24 +125,6 @@ void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len)
 bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)
 {
 	return pskb_may_pull(skb, len);
-}
-
-/* Call it while the network and transport headers are set, as they are in an encapsulation hook. */
-void sib_helper_skb_udp_source(const struct sk_buff *skb,
-			       struct sib_udp_address *source)
-{
-	memset(source, 0, sizeof(*source));
-	source->port = ntohs(udp_hdr(skb)->source);
-	if (ip_hdr(skb)->version == 4) {
-		source->version = 4;
-		memcpy(source->bytes, &ip_hdr(skb)->saddr, sizeof(__be32));
-	} else {
-		source->version = 6;
-		memcpy(source->bytes, &ipv6_hdr(skb)->saddr,
-		       sizeof(struct in6_addr));
-		source->scope = ipv6_iface_scope_id(&ipv6_hdr(skb)->saddr,
-						    skb->dev->ifindex);
-	}
 }
 
 /* The size of the datagrams in the packet, 0 if it is one. */

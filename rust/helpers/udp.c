@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/bottom_half.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/dst_cache.h>
 #include <net/ip_tunnels.h>
+#include <net/ipv6.h>
 #include <net/sock.h>
+#include <net/udp.h>
 #include <net/udp_tunnel.h>
 
 #include "net.h"
+
+/* What the queue of a socket may hold: more than the windows of many queue pairs. */
+#define SIB_RCVBUF (16 << 20)
 
 /* Datagrams carry checks of their own, so UDP checksums are off where IP allows it, both ways. */
 int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
@@ -31,22 +38,64 @@ int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 	return 0;
 }
 
+/*
+ * Has data_ready called in the softirq for each datagram, or batch of datagrams, that sib_helper_udp_take() then
+ * finds. Not an encapsulation hook: before one, the stack takes batches apart.
+ */
 void sib_helper_udp_start(struct sock *sk, void *user_data,
-			  sib_encap_rcv_t encap_rcv)
+			  sib_data_ready_t data_ready)
 {
-	struct udp_tunnel_sock_cfg cfg = {
-		.sk_user_data = user_data,
-		.encap_type = 1,
-		.encap_rcv = encap_rcv,
-	};
-
-	setup_udp_tunnel_sock(sock_net(sk), sk, &cfg);
-	/* Take datagrams by the batch, as other ends send them. */
+	WRITE_ONCE(sk->sk_rcvbuf, SIB_RCVBUF);
+	write_lock_bh(&sk->sk_callback_lock);
+	rcu_assign_sk_user_data(sk, user_data);
+	WRITE_ONCE(sk->sk_data_ready, data_ready);
+	write_unlock_bh(&sk->sk_callback_lock);
+	udp_allow_gso(sk);
 	udp_set_bit(GRO_ENABLED, sk);
-	udp_set_bit(ACCEPT_L4, sk);
 }
 
-/* Call it under the RCU read lock, as an encapsulation hook is. */
+/* After a grace period nobody has the user data any more. */
+void sib_helper_udp_stop(struct sock *sk)
+{
+	rcu_assign_sk_user_data(sk, NULL);
+}
+
+static void sib_udp_source(const struct sk_buff *skb,
+			   struct sib_udp_address *source)
+{
+	memset(source, 0, sizeof(*source));
+	source->port = ntohs(udp_hdr(skb)->source);
+	if (ip_hdr(skb)->version == 4) {
+		source->version = 4;
+		memcpy(source->bytes, &ip_hdr(skb)->saddr, sizeof(__be32));
+	} else {
+		source->version = 6;
+		memcpy(source->bytes, &ipv6_hdr(skb)->saddr,
+		       sizeof(struct in6_addr));
+		source->scope = ipv6_iface_scope_id(&ipv6_hdr(skb)->saddr,
+						    inet6_iif(skb));
+	}
+}
+
+/* The next datagram, without its UDP header, or batch of datagrams; none if there is none, or a bad one. */
+struct sk_buff *sib_helper_udp_take(struct sock *sk,
+				    struct sib_udp_address *source)
+{
+	struct sk_buff *skb;
+	int err;
+
+	skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+	if (!skb)
+		return NULL;
+	if (udp_lib_checksum_complete(skb)) {
+		kfree_skb(skb);
+		return NULL;
+	}
+	sib_udp_source(skb, source);
+	return skb;
+}
+
+/* Call it under the RCU read lock, as data_ready is. */
 void *sib_helper_udp_user_data(const struct sock *sk)
 {
 	return rcu_dereference_sk_user_data(sk);

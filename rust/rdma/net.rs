@@ -22,7 +22,11 @@ pub use notifier::{
     Notifier,
     Notify, //
 };
-pub use skb::Skb;
+pub use skb::{
+    Skb,
+    SkbPool,
+    Tail, //
+};
 pub use socket::{
     Path,
     Receive,

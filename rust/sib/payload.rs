@@ -16,6 +16,7 @@ use rdma::mem::{
     PresentUse,
     Region, //
 };
+use rdma::net::Tail;
 use rdma::sync::Held;
 
 /// Entries of one scatter or gather list.
@@ -318,6 +319,23 @@ impl Source<'_> {
                     Ok(())
                 })
             }
+        }
+    }
+
+    /// Appends `len` bytes from `skip` on to a packet; `None` if there are fewer, or there is no room.
+    pub(crate) fn append_to(&self, skip: usize, len: usize, tail: &mut Tail<'_>) -> Option<()> {
+        let write = |bytes: &[u8]| tail.write(bytes).ok_or(AccessError::OutOfBounds);
+        match self {
+            Self::Bytes(bytes) => tail.write(bytes.get(skip..skip.checked_add(len)?)?),
+            Self::Gather(gather) => {
+                let write = |from: Region<'_>| {
+                    let written = tail.write_region(&from);
+                    written.ok_or(AccessError::OutOfBounds)
+                };
+                gather.walk(skip, len, write).ok()
+            }
+            Self::Packets(packets) => packets.walk(skip, len, write).ok(),
+            Self::Kept(kept) => kept.walk(skip, len, write).ok(),
         }
     }
 

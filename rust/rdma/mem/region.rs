@@ -7,6 +7,7 @@ use super::{
     Pages,
     PresentUse, //
 };
+use core::mem::MaybeUninit;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Atomic,
@@ -146,7 +147,21 @@ impl<'a> Region<'a> {
     }
 
     /// Reads at `offset` until `data` is full.
+    #[inline]
     pub fn copy_out(&self, offset: usize, data: &mut [u8]) -> Result<(), AccessError> {
+        let len = data.len();
+        let data = data.as_mut_ptr().cast::<MaybeUninit<u8>>();
+        // SAFETY: The same bytes, which are only ever written to.
+        let data = unsafe { core::slice::from_raw_parts_mut(data, len) };
+        self.copy_out_uninit(offset, data)
+    }
+
+    /// The same for bytes that need not be initialised; they are if this succeeds.
+    pub fn copy_out_uninit(
+        &self,
+        offset: usize,
+        data: &mut [MaybeUninit<u8>],
+    ) -> Result<(), AccessError> {
         self.check(offset, data.len())?;
         let mut dst = data.as_mut_ptr();
         self.for_each_piece(offset, data.len(), |piece| {

@@ -4,7 +4,12 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
-use core::mem::ManuallyDrop;
+use crate::mem::Region;
+use crate::sync::IrqsOn;
+use core::mem::{
+    ManuallyDrop,
+    MaybeUninit, //
+};
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -15,9 +20,58 @@ const MAX_LINEAR: u32 = 1 << 16;
 /// The largest number of datagrams that one packet is cut into, `UDP_MAX_SEGMENTS`.
 const MAX_SEGMENTS: usize = 128;
 
+/// Pages for packets to send, which come back when the packets have been freed.
+///
+/// # Invariants
+///
+/// `raw` is a live pool of which this is the only owner.
+pub struct SkbPool {
+    raw: NonNull<sib_bindings::sib_skb_pool>,
+}
+
+// SAFETY: A pool may be used and freed by any task.
+unsafe impl Send for SkbPool {}
+// SAFETY: A pool has a lock of its own.
+unsafe impl Sync for SkbPool {}
+
+impl SkbPool {
+    /// Makes a pool. May sleep.
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: Callable in a task.
+        let raw = unsafe { sib_bindings::sib_helper_skb_pool_new() };
+        // INVARIANT: Fresh, unless null.
+        Ok(Self {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+        })
+    }
+
+    /// Allocates an empty packet with room for `len` bytes and the headers below, and perhaps for more.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if `len` exceeds what a page of the pool holds, which is a little less than 32 KiB.
+    #[inline]
+    pub fn alloc(&self, len: usize, _irqs: IrqsOn<'_>) -> Result<Skb> {
+        let len = u32::try_from(len).map_err(|_| ENOMEM)?;
+        // SAFETY: The pool is live by the invariant, and interrupts are on.
+        let raw = unsafe { sib_bindings::sib_helper_skb_pool_alloc(self.raw.as_ptr(), len) };
+        // INVARIANT: Fresh, unless null.
+        Ok(Skb {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+        })
+    }
+}
+
+impl Drop for SkbPool {
+    fn drop(&mut self) {
+        // SAFETY: The pool is ours by the invariant.
+        unsafe { sib_bindings::sib_helper_skb_pool_free(self.raw.as_ptr()) }
+    }
+}
+
 /// A packet.
 ///
-/// A packet to send is made by [`Self::alloc`] with room for all of it, and filled by the `append` methods. One
+/// A packet to send is made by [`SkbPool::alloc`] or [`Self::alloc`] with room for all of it, and filled by the `append` methods. One
 /// that was received holds the payload of a datagram, or of several: see [`Self::datagram_len`].
 ///
 /// Dropping frees the packet and counts it as lost; [`Self::consume`] frees it without. Both are allowed in
@@ -120,14 +174,30 @@ impl Skb {
         Some(())
     }
 
-    /// Appends `len` zero bytes and lends them.
+    /// Appends `len` bytes, which `fill` writes, and lends them; `None` and nothing happens if there is no room, or
+    /// `fill` returns `None` or writes fewer.
     #[inline]
-    pub fn append_zeroed(&mut self, len: usize) -> Option<&mut [u8]> {
-        let tail = self.put(len)?;
-        // SAFETY: The packet has `len` writable bytes at `tail`.
-        unsafe { core::ptr::write_bytes(tail, 0, len) };
-        // SAFETY: They are initialised now, and `self` is borrowed.
-        Some(unsafe { core::slice::from_raw_parts_mut(tail, len) })
+    pub fn append_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut Tail<'_>) -> Option<()>,
+    ) -> Option<&mut [u8]> {
+        if len > self.room() {
+            return None;
+        }
+        let end = self.data().wrapping_add(self.len());
+        let start = end.cast_mut().cast::<MaybeUninit<u8>>();
+        // SAFETY: A packet with room is linear, so that many writable bytes follow its data, and nobody else has
+        // access to them: a received packet is private to us from its tail on, as clones have their own length.
+        let room = unsafe { core::slice::from_raw_parts_mut(start, len) };
+        let mut tail = Tail { room };
+        fill(&mut tail)?;
+        if !tail.room.is_empty() {
+            return None;
+        }
+        let bytes = self.put(len)?;
+        // SAFETY: The packet has `len` bytes there, which have been written, and `self` is borrowed.
+        Some(unsafe { core::slice::from_raw_parts_mut(bytes, len) })
     }
 
     /// The size of the datagrams, apart from the last one, that the stack has put together into this packet; its
@@ -187,6 +257,39 @@ impl Skb {
         // SAFETY: There is room. A packet with room is linear, and a received one is private to us from its
         // tail on, as clones have their own length.
         Some(unsafe { sib_bindings::sib_helper_skb_put(self.raw.as_ptr(), len) }.cast())
+    }
+}
+
+/// The end of a packet, while it is being written.
+pub struct Tail<'a> {
+    /// What has not been written yet. All before it has.
+    room: &'a mut [MaybeUninit<u8>],
+}
+
+impl Tail<'_> {
+    /// Takes the next `len` bytes to write.
+    #[inline]
+    fn take(&mut self, len: usize) -> Option<&mut [MaybeUninit<u8>]> {
+        let room = core::mem::take(&mut self.room);
+        let (bytes, rest) = room.split_at_mut_checked(len)?;
+        self.room = rest;
+        Some(bytes)
+    }
+
+    /// Writes `data`; `None` if there is no room.
+    #[inline]
+    pub fn write(&mut self, data: &[u8]) -> Option<()> {
+        let bytes = self.take(data.len())?.as_mut_ptr();
+        // SAFETY: Both have `data.len()` bytes, and a slice that is borrowed mutably overlaps no other.
+        unsafe { sib_bindings::sib_helper_copy(bytes.cast(), data.as_ptr().cast(), data.len()) };
+        Some(())
+    }
+
+    /// Writes all that `region` holds; `None` if there is no room.
+    #[inline]
+    pub fn write_region(&mut self, region: &Region<'_>) -> Option<()> {
+        let bytes = self.take(region.len())?;
+        region.copy_out_uninit(0, bytes).ok()
     }
 }
 

@@ -7,7 +7,8 @@
 use super::{
     addr,
     NetDevice,
-    Skb, //
+    Skb,
+    SkbPool, //
 };
 use crate::sync::{
     Anchor,
@@ -18,15 +19,22 @@ use crate::sync::{
 };
 use core::net::SocketAddr;
 use core::ops::Deref;
+use core::pin::Pin;
 use core::ptr::NonNull;
 use kernel::bindings;
+use kernel::container_of;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full, //
+};
 use kernel::types::Opaque;
 use sib_bindings::sib_udp_flow;
 
-/// The size of a UDP header.
-const UDP_HEADER: usize = 8;
+/// Datagrams, or batches of them, that one softirq takes in a row. Others get a turn before the next.
+const BUDGET: u32 = 64;
 
 /// The version of IP that a socket speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +47,142 @@ pub enum Version {
 
 /// What becomes of received datagrams.
 pub trait Receive: Send + Sync + 'static {
-    /// Takes a datagram, without its UDP header, in the softirq where it arrived.
+    /// Takes a datagram, without its UDP header, or a batch of datagrams, in a softirq.
     ///
-    /// Several calls may run at the same time on different CPUs.
+    /// One call at a time for each socket, in the order of arrival.
     fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
 }
 
 /// What the C socket points to.
+///
+/// Datagrams are handed on in the order of the socket's queue, by one context at a time: the one that found
+/// nobody at it. What is left when its budget is used up is for the work item.
+///
+/// # Invariants
+///
+/// `sk` is the socket that points to this.
+#[pin_data]
 struct Hook<A> {
     target: A,
+    sk: NonNull<bindings::sock>,
+    /// How many have been announced and not been taken yet. Somebody is at it unless this is zero.
+    due: Atomic<u32>,
+    #[pin]
+    work: Opaque<bindings::work_struct>,
     /// Keeps the network namespace alive, which kernel sockets do not.
     _device: NetDevice,
+}
+
+impl<A: Anchor> Hook<A>
+where
+    <A as Deref>::Target: Receive + Sized,
+{
+    fn new(target: A, sk: NonNull<bindings::sock>, device: NetDevice) -> impl PinInit<Self> {
+        let class = kernel::static_lock_class!();
+        // INVARIANT: The caller lets the socket point to this.
+        pin_init!(Self {
+            target,
+            sk,
+            due: Atomic::new(0),
+            work <- Opaque::ffi_init(|slot| {
+                // SAFETY: `slot` is valid for the call; name and class live forever.
+                unsafe {
+                    bindings::init_work_with_key(
+                        slot,
+                        Some(Self::resume),
+                        false,
+                        c"UdpSocket".as_char_ptr(),
+                        class.as_ptr(),
+                    )
+                }
+            }),
+            _device: device,
+        })
+    }
+
+    /// Hands on what is due, within the budget.
+    ///
+    /// # Safety
+    ///
+    /// Called in a softirq with no lock held, by the one context that is at it, while the socket is live.
+    unsafe fn drain(&self) {
+        let mut budget = BUDGET;
+        loop {
+            let count = self.due.load(Acquire).min(budget);
+            for _ in 0..count {
+                // SAFETY: Promised by the caller.
+                unsafe { self.hand_on() };
+            }
+            if self.due.fetch_sub(count, Full) == count {
+                return;
+            }
+            budget = budget.wrapping_sub(count);
+            if budget == 0 {
+                break;
+            }
+        }
+        // SAFETY: The queue exists always; the item is initialised, and cancelled before it goes.
+        unsafe {
+            bindings::queue_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                bindings::system_bh_wq,
+                self.work.get(),
+            )
+        };
+    }
+
+    /// Hands on one datagram, or batch of them.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::drain`].
+    unsafe fn hand_on(&self) {
+        let mut from = sib_bindings::sib_udp_address::default();
+        // SAFETY: The socket is live by the promise above.
+        let skb = unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from) };
+        let Some(skb) = NonNull::new(skb) else {
+            return;
+        };
+        // SAFETY: The queue has given its reference away.
+        let packet = unsafe { Skb::from_raw(skb) };
+        // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts off. The
+        // code in between is the network stack's, or the work queue's.
+        let cx = unsafe { Cx::root() };
+        // SAFETY: Softirqs run with interrupts on.
+        let irqs = unsafe { IrqsOn::new() };
+        self.target.receive(packet, addr::from_c(&from), cx, irqs);
+    }
+
+    /// What the UDP code calls when it has put a datagram, or a batch of datagrams, into the queue.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a socket that points to such a hook, or to nothing. The caller holds the RCU read lock, in a
+    /// softirq.
+    unsafe extern "C" fn announce(sk: *mut bindings::sock) {
+        // SAFETY: Under the RCU read lock by the promise above.
+        let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
+        // SAFETY: A socket points to its hook until that is about to go, and a grace period longer.
+        if let Some(hook) = unsafe { hook.cast::<Self>().as_ref() } {
+            if hook.due.fetch_add(1, Full) == 0 {
+                // SAFETY: In a softirq; nobody was at it. The socket outlives the grace period as the hook does.
+                unsafe { hook.drain() };
+            }
+        }
+    }
+
+    /// What the work queue calls.
+    ///
+    /// # Safety
+    ///
+    /// `work` is the item of a live hook, which [`Self::drain`] has queued.
+    unsafe extern "C" fn resume(work: *mut bindings::work_struct) {
+        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
+        let hook = unsafe { &*container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: The queue is one that works in softirqs. Who has queued the item was at it, and left it to this.
+        // The item is cancelled before the socket goes.
+        unsafe { hook.drain() };
+    }
 }
 
 /// A bound UDP socket of the kernel, which hands what it receives to `A`.
@@ -59,14 +192,16 @@ struct Hook<A> {
 ///
 /// # Invariants
 ///
-/// `sk` is a live socket of which this is the only owner. It points to `hook`, of which this is the only
-/// owner too, and no hook runs any more when the socket is released and a grace period has passed.
+/// `sk` is a live socket of which this is the only owner. It points to `hook`, which is pinned and of which this is
+/// the only owner too. The hook is not used any more when the socket no longer points to it, a grace period has
+/// passed, and its work item is cancelled.
 pub struct UdpSocket<A: Anchor>
 where
     <A as Deref>::Target: Receive + Sized,
 {
     sk: NonNull<bindings::sock>,
     hook: NonNull<Hook<A>>,
+    pool: SkbPool,
 }
 
 // SAFETY: A socket may be used and released by any task; `A` is `Send` and `Sync`.
@@ -95,17 +230,11 @@ where
         _cx: &mut Cx<'_, Unlocked>,
         _sleepable: Sleepable<'_>,
     ) -> Result<Self> {
-        let hook = KBox::new(
-            Hook {
-                target,
-                _device: device.clone(),
-            },
-            GFP_KERNEL,
-        )?;
         let version = match version {
             Version::V4 => addr::VERSION_4,
             Version::V6 => addr::VERSION_6,
         };
+        let pool = SkbPool::new()?;
         let ifindex = if bound { device.ifindex() } else { 0 };
         let mut sk = core::ptr::null_mut();
         // SAFETY: The namespace is alive as long as the device; `sk` is valid for the result.
@@ -119,24 +248,39 @@ where
             )
         })?;
         let sk = NonNull::new(sk).ok_or(ENOMEM)?;
-        let hook = NonNull::from(KBox::leak(hook));
-        // SAFETY: The socket is fresh. The hook lives until the socket is released and a grace period has
-        // passed, see `drop`.
+        let hook = match KBox::pin_init(Hook::new(target, sk, device.clone()), GFP_KERNEL) {
+            Ok(hook) => hook,
+            Err(error) => {
+                // SAFETY: Fresh and ours.
+                unsafe { sib_bindings::udp_tunnel_sock_release(sk.as_ptr()) };
+                return Err(error);
+            }
+        };
+        // SAFETY: It is not moved out: `drop` makes a pinned box of it again.
+        let hook = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(hook) }));
+        // SAFETY: The socket is fresh. The hook lives until the socket no longer points to it and a grace period
+        // has passed, see `drop`.
         unsafe {
             sib_bindings::sib_helper_udp_start(
                 sk.as_ptr(),
                 hook.as_ptr().cast(),
-                Some(Self::trampoline),
+                Some(Hook::<A>::announce),
             )
         };
         // INVARIANT: Both are fresh and given to nobody else.
-        Ok(Self { sk, hook })
+        Ok(Self { sk, hook, pool })
     }
 
     /// The port that the socket is bound to.
     pub fn port(&self) -> u16 {
         // SAFETY: Live by the invariant.
         unsafe { sib_bindings::sib_helper_udp_local_port(self.sk.as_ptr()) }
+    }
+
+    /// Where packets to send are best allocated.
+    #[inline]
+    pub fn pool(&self) -> &SkbPool {
+        &self.pool
     }
 
     /// Sends `packet` along `path`, without sleeping.
@@ -168,41 +312,6 @@ where
     pub fn close(self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
         drop(self);
     }
-
-    /// What the UDP code calls for a datagram.
-    ///
-    /// # Safety
-    ///
-    /// `sk` is a socket that [`Self::open`] made. `skb` is a datagram whose data begin with the UDP header and
-    /// whose only reference becomes ours. The caller holds the RCU read lock, in a softirq.
-    unsafe extern "C" fn trampoline(sk: *mut bindings::sock, skb: *mut bindings::sk_buff) -> c_int {
-        /// Tells the UDP code that the datagram is taken care of.
-        const CONSUMED: c_int = 0;
-
-        let Some(skb) = NonNull::new(skb) else {
-            return CONSUMED;
-        };
-        // SAFETY: Ours by the promise above.
-        let mut packet = unsafe { Skb::from_raw(skb) };
-        // SAFETY: Under the RCU read lock by the promise above.
-        let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
-        let mut from = sib_bindings::sib_udp_address::default();
-        // SAFETY: The headers are still where the UDP code has found them.
-        unsafe { sib_bindings::sib_helper_skb_udp_source(skb.as_ptr(), &mut from) };
-        // SAFETY: A socket that is not being released points to its hook, which `drop` keeps for a grace
-        // period after it has cut the pointer.
-        if let Some(hook) = unsafe { hook.cast::<Hook<A>>().as_ref() } {
-            if packet.pull(UDP_HEADER).is_some() {
-                // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts
-                // off. The code in between is the network stack's.
-                let cx = unsafe { Cx::root() };
-                // SAFETY: Softirqs run with interrupts on.
-                let irqs = unsafe { IrqsOn::new() };
-                hook.target.receive(packet, addr::from_c(&from), cx, irqs);
-            }
-        }
-        CONSUMED
-    }
 }
 
 impl<A: Anchor> Drop for UdpSocket<A>
@@ -211,11 +320,15 @@ where
 {
     fn drop(&mut self) {
         // SAFETY: Live and ours by the invariant.
-        unsafe { sib_bindings::udp_tunnel_sock_release(self.sk.as_ptr()) };
-        // SAFETY: Callable in a task. After it no hook runs that has seen the pointer.
+        unsafe { sib_bindings::sib_helper_udp_stop(self.sk.as_ptr()) };
+        // SAFETY: Callable in a task. After it nobody announces anything any more.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: The hook is ours by the invariant, and nobody uses it any more.
-        drop(unsafe { KBox::from_raw(self.hook.as_ptr()) });
+        // SAFETY: The hook is ours by the invariant, so the item is initialised; this is a task.
+        unsafe { bindings::cancel_work_sync(self.hook.as_ref().work.get()) };
+        // SAFETY: Live and ours by the invariant, and in use by nobody else.
+        unsafe { sib_bindings::udp_tunnel_sock_release(self.sk.as_ptr()) };
+        // SAFETY: The hook is ours by the invariant, was pinned, and nobody uses it any more.
+        drop(unsafe { Pin::new_unchecked(KBox::from_raw(self.hook.as_ptr())) });
     }
 }
 
@@ -271,7 +384,8 @@ mod tests {
     use crate::net::{
         DeviceEvent,
         Notifier,
-        Notify, //
+        Notify,
+        Tail, //
     };
     use crate::sync::{
         test_context,
@@ -361,12 +475,11 @@ mod tests {
     fn packet(size: usize, count: usize) -> Result<Skb> {
         let mut packet = Skb::alloc(size * count)?;
         for _ in 0..count {
-            let tail = packet.append_zeroed(size).ok_or(ENOMEM)?;
-            for (i, byte) in tail.iter_mut().enumerate() {
-                *byte = i as u8;
-            }
+            let numbers = |tail: &mut Tail<'_>| (0..size).try_for_each(|i| tail.write(&[i as u8]));
+            packet.append_with(size, numbers).ok_or(ENOMEM)?;
         }
         assert!(packet.append(&[0; 1 << 16]).is_none());
+        assert!(packet.append_with(1 << 16, |_| Some(())).is_none());
         Ok(packet)
     }
 

@@ -15,8 +15,17 @@ use crate::payload::{
 };
 use core::num::NonZeroUsize;
 use proto::transport::TxSegment;
-use rdma::net::Skb;
-use wire::header::Header;
+use rdma::net::{
+    Skb,
+    SkbPool,
+    Tail, //
+};
+use rdma::sync::IrqsOn;
+use wire::header::{
+    self,
+    Header, //
+};
+use wire::icrc;
 use wire::outer::{
     self,
     Kind,
@@ -24,17 +33,21 @@ use wire::outer::{
 };
 use wire::packet;
 
-/// Bytes of a batch, if it holds more than one datagram: with what the kernel puts around them they fit the
-/// largest block that its allocator does not consider costly.
+/// Bytes of a batch, if it holds more than one datagram: with what the kernel puts around them they fit a page of
+/// the pool.
 const BATCH_BYTES: usize = 31 * 1024;
 
-/// The datagrams of a segment for the holder of `cookie`, in batches.
+/// Bytes of the longest pad and an ICRC.
+const MAX_REST: usize = 3 + icrc::LEN;
+
+/// The datagrams of a segment for the holder of `cookie`, in batches made of the pages of `pool`.
 ///
 /// `send` gets them one by one. `None` if the segment is none, or memory is short: what was sent so far is on
 /// its way.
 pub(super) fn for_each_batch(
     segment: &Segment<'_>,
     cookie: u64,
+    (pool, irqs): (&SkbPool, IrqsOn<'_>),
     mut send: impl FnMut(Skb),
 ) -> Option<()> {
     let len = segment.source.len();
@@ -53,11 +66,13 @@ pub(super) fn for_each_batch(
                     send(full.close());
                 }
                 let left = segment.span.checked_sub(at)? as usize;
-                Batch::new(size, left)?
+                Batch::new(size, left, (pool, irqs))?
             }
         };
-        let buffer = open.skb.append_zeroed(size)?;
-        emit(buffer, &header, cookie, (segment.source, from, part))?;
+        let payload = (segment.source, from, part);
+        let fill = |tail: &mut Tail<'_>| write(tail, size, &header, cookie, payload);
+        let buffer = open.skb.append_with(size, fill)?;
+        packet::finish::<KernelCrc>(&header, buffer.get_mut(outer::LEN..)?).ok()?;
         if let Some(roll) = segment.damage {
             fault::damage(&header, buffer.get_mut(outer::LEN..)?, roll);
         }
@@ -80,9 +95,10 @@ fn packet_len(len: usize, span: u32) -> Option<NonZeroUsize> {
     NonZeroUsize::new(len.div_ceil(span.get()).checked_next_power_of_two()?)
 }
 
-/// Writes one datagram.
-fn emit(
-    buffer: &mut [u8],
+/// Writes one datagram of `size` bytes, but for pad and ICRC, which are zero.
+fn write(
+    tail: &mut Tail<'_>,
+    size: usize,
     header: &Header,
     cookie: u64,
     (source, from, len): (&Source<'_>, usize, usize),
@@ -92,13 +108,14 @@ fn emit(
         flags: 0,
         cookie,
     };
-    let start = outer.emit(buffer).ok()?;
-    let buffer = buffer.get_mut(start..)?;
-    let start = header.emit(buffer).ok()?;
-    let end = start.checked_add(len)?;
-    source.copy_out(from, buffer.get_mut(start..end)?).ok()?;
-    packet::finish::<KernelCrc>(header, buffer).ok()?;
-    Some(())
+    let mut head = [0; outer::LEN + header::MAX_LEN];
+    let start = outer.emit(&mut head).ok()?;
+    let more = header.emit(head.get_mut(start..)?).ok()?;
+    let end = start.checked_add(more)?;
+    tail.write(head.get(..end)?)?;
+    source.append_to(from, len, tail)?;
+    let rest = size.checked_sub(end)?.checked_sub(len)?;
+    tail.write([0; MAX_REST].get(..rest)?)
 }
 
 /// Datagrams that leave together.
@@ -114,10 +131,10 @@ struct Batch {
 
 impl Batch {
     /// Room for `count` datagrams of `size` bytes, or fewer, but for one.
-    fn new(size: usize, count: usize) -> Option<Self> {
+    fn new(size: usize, count: usize, (pool, irqs): (&SkbPool, IrqsOn<'_>)) -> Option<Self> {
         let most = BATCH_BYTES.checked_div(size)?.min(count).max(1);
         let many = size.checked_mul(most)?;
-        let (skb, capacity) = match Skb::alloc(many) {
+        let (skb, capacity) = match pool.alloc(many, irqs) {
             Ok(skb) => (skb, many),
             Err(_) => (Skb::alloc(size).ok()?, size),
         };

@@ -204,7 +204,9 @@ impl Fabric {
         cookie: u64,
         segment: Segment<'_>,
     ) {
-        let sent = batch::for_each_batch(&segment, cookie, |skb| self.send_skb(cx, irqs, way, skb));
+        let pool = way.endpoint.socket.pool();
+        let send = |skb| self.send_skb(cx, irqs, way, skb);
+        let sent = batch::for_each_batch(&segment, cookie, (pool, irqs), send);
         if sent.is_none() {
             self.drops.count(Dropped::Unsendable);
         }
