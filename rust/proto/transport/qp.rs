@@ -329,6 +329,7 @@ where
     pub fn has_output(&self) -> bool {
         (self.qp_type == QpType::Rc && self.responder.has_output())
             || (self.state.sends() && self.requester.has_output())
+            || (self.is_draining() && !self.requester.is_asked())
     }
 
     /// The next response, if that is one without payload: an acknowledgement, which may be passed on where a

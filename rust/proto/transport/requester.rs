@@ -23,6 +23,7 @@
 //!
 //! Unreliable services share all of it; there, what was sent is complete.
 
+mod asking;
 mod credits;
 mod reminder;
 mod response;
@@ -49,6 +50,7 @@ use crate::transport::wqe::{
     SendWqe,
     MAX_MESSAGE, //
 };
+use asking::Asking;
 use core::ops::DerefMut;
 use credits::Credits;
 use reminder::Reminder;
@@ -83,7 +85,7 @@ struct Mark {
     cursor_psn: Psn,
     sent_end: Psn,
     part_end: Psn,
-    unasked: u32,
+    asking: Asking,
 }
 
 /// How far the work of a send queue has come.
@@ -142,8 +144,7 @@ pub(super) struct Requester<S> {
     /// Where the part of an RDMA READ ends that was asked for first. Before that end is reached nothing beyond it
     /// is asked for: the peer may know the part as an operation of its own.
     part_end: Psn,
-    /// Packets sent since one asked for an acknowledgement.
-    unasked: u32,
+    asking: Asking,
     /// Before the segment that was polled last.
     before: Mark,
     retries_left: u8,
@@ -178,7 +179,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             window: Window::default(),
             credits: Credits::default(),
             part_end: Psn::default(),
-            unasked: 0,
+            asking: Asking::default(),
             before: Mark::default(),
             retries_left: 0,
             rnr_retries_left: 0,
@@ -202,6 +203,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.window = Window::default();
         self.credits = Credits::default();
         self.part_end = config.sq_psn;
+        self.asking = Asking::new(config.sq_psn);
         self.renew(config);
     }
 
@@ -275,9 +277,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let is_fetch = wqe.op.is_fetch();
         let is_alone = self.oldest.index == self.begun || self.qp_type != QpType::Rc;
         if (wqe.flags.fence && self.fetches != 0)
-            || (wqe.flags.fence && wqe.op == SendOp::LocalInv && !is_alone)
+            || (!is_alone && waits_for_all(wqe, &self.credits))
             || (is_fetch && self.fetches >= u32::from(config.max_rd_atomic.min(self.allowance)))
-            || (wqe.op.takes_recv() && !is_alone && !self.credits.cover_next())
         {
             return false;
         }
@@ -305,6 +306,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             self.credits.on_begun();
         }
         true
+    }
+
+    /// Whether the next work request, if there is one, begins only when all before it are complete.
+    fn next_waits_for_all(&self) -> bool {
+        let next = self.queue.get(self.begun);
+        self.begun != self.head
+            && next.is_some_and(|entry| waits_for_all(&entry.wqe, &self.credits))
     }
 
     /// Notes that the work request `index` has failed, unless an older one has.
@@ -450,7 +458,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.sent_end = self.next_psn;
         self.fetches = 0;
         self.part_end = self.next_psn;
-        self.unasked = 0;
+        self.asking = Asking::new(self.acked);
         self.timer = Timer::Off;
         self.reminder = Reminder::default();
         self.repaired = None;
@@ -464,6 +472,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             .flatten()
             .min()
     }
+}
+
+/// Whether a work request begins only when all before it are complete: it invalidates a key that they may use, or
+/// it is the message that asks the peer for receive work requests.
+fn waits_for_all(wqe: &SendWqe, credits: &Credits) -> bool {
+    (wqe.flags.fence && wqe.op == SendOp::LocalInv)
+        || (wqe.op.takes_recv() && !credits.cover_next())
 }
 
 /// Why a work request must not be executed, if so.

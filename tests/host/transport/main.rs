@@ -2,6 +2,7 @@
 
 //! The transport machines against each other, in virtual time.
 
+mod asking;
 mod credits;
 mod datagram;
 mod ends;

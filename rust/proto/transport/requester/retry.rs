@@ -84,7 +84,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         // INVARIANT: The oldest is not after `begun`.
         self.cursor = self.oldest;
         self.cursor_psn = self.acked;
-        self.unasked = 0;
+        self.asking.on_go_back();
         self.reminder.on_go_back();
         self.restart_timer(now, config);
     }
@@ -176,6 +176,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     ) -> Lapse {
         match self.timer {
             Timer::Rnr(at) if at <= now => self.restart_timer(now, config),
+            Timer::Ack(at) if at <= now && !self.is_asked() => self.ask(now, config),
             Timer::Ack(at) if at <= now => {
                 self.throttle(1);
                 self.window.on_silence(config);
@@ -183,6 +184,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 return Lapse::Timeout;
             }
             _ if self.reminder.due().is_some_and(|at| at <= now) => {
+                if !self.is_asked() {
+                    self.ask(now, config);
+                    return Lapse::None;
+                }
                 self.remind(now, config);
                 return Lapse::Reminder;
             }

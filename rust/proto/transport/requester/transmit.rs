@@ -41,9 +41,6 @@ use wire::{
     Psn, //
 };
 
-/// One acknowledgement is asked for in each such part of the window.
-const ASKS_PER_WINDOW_SHIFT: u32 = 2;
-
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// The next segment to send; `may_begin` tells whether new work requests may begin.
     pub(in crate::transport) fn poll(
@@ -60,19 +57,20 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             }
             self.restart_timer(now, config);
         }
-        self.arrive(config, limits, may_begin)?;
+        self.arrive(now, config, limits, may_begin)?;
         let room = self.room(config);
         if room == 0 || self.is_throttled(config) {
             return None;
         }
-        self.before = Mark {
+        let before = Mark {
             cursor: self.cursor,
             cursor_psn: self.cursor_psn,
             sent_end: self.sent_end,
             part_end: self.part_end,
-            unasked: self.unasked,
+            asking: self.asking,
         };
         let (segment, psns, complete) = self.build(config, limits, room)?;
+        self.before = before;
         // INVARIANT: The cursor was before `begun` and its work request has at least `psns` PSNs left.
         self.cursor_psn = self.cursor_psn.add(psns);
         self.cursor = if complete {
@@ -95,6 +93,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             }
             self.sent_end = self.cursor_psn;
         }
+        if segment.header.bth.ack_req || !segment.header.bth.opcode.has_payload() {
+            self.asking.on_asked(self.cursor_psn);
+        }
         if self.qp_type == QpType::Rc && self.is_idle() {
             self.restart_timer(now, config);
         }
@@ -109,7 +110,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.cursor_psn = before.cursor_psn;
         self.sent_end = before.sent_end;
         self.part_end = before.part_end;
-        self.unasked = before.unasked;
+        self.asking = before.asking;
         if self.acked == self.sent_end {
             self.timer = Timer::Off;
             self.reminder.disarm();
@@ -122,7 +123,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Moves the cursor to the next work request that has something to send.
-    fn arrive(&mut self, config: &QpConfig, limits: &TxLimits, may_begin: bool) -> Option<()> {
+    fn arrive(
+        &mut self,
+        now: Instant,
+        config: &QpConfig,
+        limits: &TxLimits,
+        may_begin: bool,
+    ) -> Option<()> {
         loop {
             if let Some(parked) = self.parked {
                 let base = self.oldest.index;
@@ -132,7 +139,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             }
             let index = self.cursor.index;
             if index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
-                return None;
+                let waits = !may_begin || self.next_waits_for_all();
+                if !waits || self.is_asked() {
+                    return None;
+                }
+                self.ask(now, config);
+                continue;
             }
             let entry = self.queue.get(index)?;
             if !entry.wqe.op.is_local() {
@@ -212,15 +224,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             _ => Service::Rc,
         };
         let mut header = message_header(wqe, service, place, psn, config, limits)?;
-        self.unasked = self.unasked.saturating_add(piece.span);
-        let window = self.window.packets(config);
-        if self.qp_type == QpType::Rc
-            && (piece.ends
-                || piece.span == room
-                || self.unasked >= window.wrapping_shr(ASKS_PER_WINDOW_SHIFT))
-        {
-            header.bth.ack_req = true;
-            self.unasked = 0;
+        if self.qp_type == QpType::Rc {
+            let wqe = *wqe;
+            header.bth.ack_req = self.asks(&wqe, &piece, room, config);
         }
         let segment = TxSegment {
             header,

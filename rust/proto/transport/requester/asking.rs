@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When to ask for an acknowledgement.
+//!
+//! On a network an acknowledgement is a packet of its own, and costs both hosts as much as a small message. So a
+//! message asks for one there only if somebody waits for it: the consumer for its completion, or the requester
+//! since the window, or the receive work requests that the peer has told of, come to an end. Of messages that nobody
+//! asked about, the last one is sent again after a while, and asks.
+//!
+//! Source: IBA "Acknowledge Request", "Coalesced Acknowledge Messages".
+
+use super::Requester;
+use crate::time::{
+    Duration,
+    Instant, //
+};
+use crate::transport::config::QpConfig;
+use crate::transport::segment::Piece;
+use crate::transport::wqe::{
+    SendEntry,
+    SendWqe, //
+};
+use core::ops::DerefMut;
+use wire::Psn;
+
+/// One acknowledgement is asked for in each such part of the window.
+const ASKS_PER_WINDOW_SHIFT: u32 = 2;
+
+/// One acknowledgement is asked for when so much of the send queue waits for it.
+const QUEUE_SHIFT: u32 = 1;
+
+/// What the peer was asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asking {
+    /// Packets sent since one asked for an acknowledgement.
+    unasked: u32,
+    /// One after the last packet that did.
+    asked: Psn,
+    /// Whether the next segment is sent again in order to ask.
+    again: bool,
+}
+
+impl Asking {
+    /// For the first packet with this PSN.
+    pub(super) fn new(psn: Psn) -> Self {
+        Self {
+            asked: psn,
+            ..Self::default()
+        }
+    }
+
+    /// All that is not acknowledged will be sent again.
+    pub(super) fn on_go_back(&mut self) {
+        self.unasked = 0;
+        self.again = false;
+    }
+
+    /// All packets before `end` have been asked about.
+    pub(super) fn on_asked(&mut self, end: Psn) {
+        self.unasked = 0;
+        self.asked = end;
+        self.again = false;
+    }
+}
+
+impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
+    /// Whether the peer owes an answer, or nothing waits for one.
+    pub(in crate::transport) fn is_asked(&self) -> bool {
+        self.asking.unasked == 0
+            || self.asking.asked.is_after(self.acked)
+            || self.acked == self.sent_end
+    }
+
+    /// Counts the packets of a segment, a piece of the message `wqe`. Returns whether it is to ask for an
+    /// acknowledgement; `room` is how many packets may be sent without one.
+    pub(super) fn asks(
+        &mut self,
+        wqe: &SendWqe,
+        piece: &Piece,
+        room: u32,
+        config: &QpConfig,
+    ) -> bool {
+        self.asking.unasked = self.asking.unasked.saturating_add(piece.span);
+        let window = self.window.packets(config);
+        let waiting = self.begun.since(self.oldest.index);
+        let cheap = config.reminder_floor == Duration::ZERO;
+        self.asking.again
+            || piece.span == room
+            || self.asking.unasked >= window.wrapping_shr(ASKS_PER_WINDOW_SHIFT)
+            || (piece.ends
+                && (cheap
+                    || wqe.flags.signaled
+                    || waiting >= self.queue.capacity().wrapping_shr(QUEUE_SHIFT)
+                    || (wqe.op.takes_recv() && !self.credits.cover_next())))
+    }
+
+    /// Has the segment that was sent last be sent again, and ask; to be called if the peer was not asked.
+    pub(super) fn ask(&mut self, now: Instant, config: &QpConfig) {
+        let last = self.before;
+        // INVARIANT: Both were between the oldest and `begun`, and are still.
+        if self.acked.is_after(last.cursor_psn) {
+            self.cursor = self.oldest;
+            self.cursor_psn = self.acked;
+        } else {
+            self.cursor = last.cursor;
+            self.cursor_psn = last.cursor_psn;
+        }
+        self.asking.again = true;
+        self.restart_timer(now, config);
+    }
+}

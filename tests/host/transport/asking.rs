@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which messages ask for an acknowledgement.
+
+use crate::rules::{
+    deliver,
+    operations,
+    pair, //
+};
+use crate::world::{
+    wqe,
+    Node, //
+};
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use proto::transport::{
+    Lapse,
+    QpState,
+    SendOp,
+    TxSegment, //
+};
+use wire::opcode::Operation;
+
+/// Long after all reminders, and before the ACK timeout of the test.
+const LATER: u64 = 500_000;
+
+/// Two nodes on a network.
+fn network() -> [Node; 2] {
+    pair(|config| {
+        config.reminder_floor = Duration::from_nanos(10_000);
+        config.max_unacked = 64;
+    })
+}
+
+fn post(node: &mut Node, op: SendOp, signaled: bool) {
+    let mut wqe = wqe(0, op, 10, 0);
+    wqe.flags.signaled = signaled;
+    node.post(wqe, vec![0; 10]);
+}
+
+fn asks(packets: &[(TxSegment, Vec<u8>)]) -> Vec<bool> {
+    let headers = packets.iter().map(|(segment, _)| segment.header);
+    headers.map(|header| header.bth.ack_req).collect()
+}
+
+#[test]
+fn who_waits_for_a_completion_asks() {
+    let [mut one, mut two] = network();
+    for signaled in [false, false, true, false] {
+        post(&mut one, SendOp::Write, signaled);
+    }
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false, false, true, false]);
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 1);
+    // The answer speaks for all that have come.
+    assert_eq!(one.host.retired.len(), 4);
+}
+
+#[test]
+fn within_a_host_all_ask() {
+    let [mut one, _] = pair(|_| {});
+    post(&mut one, SendOp::Write, false);
+    assert_eq!(asks(&one.poll_all(0)), [true]);
+}
+
+#[test]
+fn the_last_one_asks_when_nothing_follows() {
+    let [mut one, mut two] = network();
+    for _ in 0..5 {
+        post(&mut one, SendOp::Write, false);
+    }
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false; 5]);
+    deliver(&mut two, &packets);
+    assert!(two.poll_all(0).is_empty());
+    let lapse = one.qp.on_timeout(Instant::from_nanos(LATER), &mut one.host);
+    assert_eq!(lapse, Lapse::None);
+    let again = one.poll_all(LATER);
+    assert_eq!(asks(&again), [true]);
+    assert_eq!(again[0].0.header.bth.psn, packets[4].0.header.bth.psn);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(LATER));
+    assert_eq!(one.host.retired.len(), 5);
+    assert_eq!(one.qp.next_deadline(), None);
+}
+
+#[test]
+fn the_last_one_tells_of_a_loss_before_it() {
+    let [mut one, mut two] = network();
+    for _ in 0..5 {
+        post(&mut one, SendOp::Write, false);
+    }
+    let packets = one.poll_all(0);
+    deliver(&mut two, &packets[..2]);
+    one.qp.on_timeout(Instant::from_nanos(LATER), &mut one.host);
+    deliver(&mut two, &one.poll_all(LATER));
+    deliver(&mut one, &two.poll_all(LATER));
+    assert_eq!(one.host.retired.len(), 2);
+    assert_eq!(one.poll_all(LATER).len(), 3);
+}
+
+#[test]
+fn who_would_be_blocked_asks() {
+    // By the window: one ask in each quarter.
+    let [mut one, _] = network();
+    for _ in 0..15 {
+        post(&mut one, SendOp::Write, false);
+    }
+    assert_eq!(asks(&one.poll_all(0)), [false; 15]);
+    post(&mut one, SendOp::Write, false);
+    assert_eq!(asks(&one.poll_all(0)), [true]);
+
+    // By the end of the receives that the peer has told of.
+    let [mut one, mut two] = network();
+    for _ in 0..3 {
+        two.host.post_recv(100);
+        post(&mut one, SendOp::Send, false);
+    }
+    let first = one.poll_all(0);
+    assert_eq!(asks(&first), [true]);
+    deliver(&mut two, &first);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(asks(&one.poll_all(0)), [false, false]);
+    post(&mut one, SendOp::Send, false);
+    assert_eq!(asks(&one.poll_all(0)), [true]);
+}
+
+#[test]
+fn what_waits_for_all_before_it_makes_the_last_one_ask() {
+    let [mut one, mut two] = network();
+    post(&mut one, SendOp::Write, false);
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false]);
+    deliver(&mut two, &packets);
+    let mut fenced = wqe(1, SendOp::LocalInv, 0, 0);
+    fenced.flags.fence = true;
+    one.post(fenced, vec![0; 8]);
+    let again = one.poll_all(0);
+    assert_eq!(operations(&again), [Operation::WriteOnly]);
+    assert_eq!(asks(&again), [true]);
+    assert!(one.poll_all(0).is_empty());
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert!(one.poll_all(0).is_empty());
+    assert!(one.qp.local_request().is_some());
+}
+
+#[test]
+fn a_drain_asks() {
+    let [mut one, mut two] = network();
+    post(&mut one, SendOp::Write, false);
+    deliver(&mut two, &one.poll_all(0));
+    one.go(QpState::Sqd);
+    let again = one.poll_all(0);
+    assert_eq!(asks(&again), [true]);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert!(!one.qp.is_draining());
+}
