@@ -10,7 +10,8 @@
 //!   segment names and sends it, and executes what [`Qp::local_request`] names; then it calls
 //!   [`Qp::transmitted`].
 //! - It receives: [`Qp::on_packet`] gets each packet or segment with its headers. The payload stays with the
-//!   driver; the machine has it placed through [`Env`].
+//!   driver; the machine has it placed through [`Env`]. What finds memory absent is kept by the driver
+//!   ([`Qp::defer`]) and comes again.
 //! - It waits: at [`Qp::next_deadline`] it calls [`Qp::on_timeout`].
 //!
 //! After each of these except the posting of receives, `poll_transmit` may have something new to say, and
@@ -23,6 +24,7 @@
 //! Source: IBA volume 1, chapters "Software Transport Interface" and "Transport Layer".
 
 pub mod config;
+mod deferral;
 pub mod env;
 mod inbound;
 pub mod qp;

@@ -237,7 +237,9 @@ impl State {
                 return outcome.err();
             }
         }
-        self.absence.keep(segment, pkey_index);
+        if self.machine.defer(segment.header, segment.span) {
+            self.absence.keep(segment, pkey_index);
+        }
         None
     }
 

@@ -4,6 +4,10 @@
 
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
+use crate::transport::deferral::{
+    self,
+    Deferral, //
+};
 use crate::transport::env::{
     Env,
     QpEvent, //
@@ -118,6 +122,7 @@ pub struct Qp<S, R> {
     draining: bool,
     /// Whether the segment polled last was a response.
     responded: bool,
+    deferral: Deferral,
 }
 
 impl<S, R> Qp<S, R>
@@ -136,6 +141,7 @@ where
             established: false,
             draining: false,
             responded: false,
+            deferral: Deferral::default(),
         }
     }
 
@@ -212,6 +218,7 @@ where
             (_, QpState::Reset) => {
                 self.requester.reset();
                 self.responder.reset();
+                self.deferral = Deferral::default();
             }
             (QpState::Init, QpState::Rtr) => {
                 self.responder.open(config);
@@ -476,6 +483,37 @@ where
         }
     }
 
+    /// A packet of `span` packets has to wait: [`Self::on_packet`] has found memory absent ([`RxDrop::Absent`]), or
+    /// would see it before one that waits. Returns whether the driver is to keep it. It does not keep a request that
+    /// waits, or was carried out, already: the peer, which has asked again, is answered by the next
+    /// [`Self::poll_transmit`], and told to pause.
+    ///
+    /// While an answer waits, the queue pair does not wait for its peer: see [`Self::next_deadline`].
+    pub fn defer(&mut self, header: &Header, span: u32) -> bool {
+        if self.qp_type != QpType::Rc {
+            return true;
+        }
+        if self.check_origin(header).is_err() {
+            return false;
+        }
+        if self.deferral.add(header) {
+            return true;
+        }
+        if self.state.receives() {
+            let waits = self.deferral.holds(self.responder.expected());
+            let pause = waits.then_some(deferral::PAUSE);
+            self.responder
+                .on_deferred(header, span, pause, &self.config);
+        }
+        false
+    }
+
+    /// No packet waits any more: all that the driver kept have been given to [`Self::on_packet`] again, or to
+    /// nobody.
+    pub fn resume(&mut self) {
+        self.deferral = Deferral::default();
+    }
+
     /// Whether the packet may concern this queue pair at all.
     fn check_origin(&self, header: &Header) -> Result<(), RxDrop> {
         let service = match self.qp_type {
@@ -505,14 +543,17 @@ where
         Ok(())
     }
 
-    /// When [`Self::on_timeout`] wants to be called; `None` for never.
+    /// When [`Self::on_timeout`] wants to be called; `None` for never, or not before [`Self::resume`].
     pub fn next_deadline(&self) -> Option<Instant> {
+        if self.deferral.has_answers() {
+            return None;
+        }
         self.requester.next_deadline()
     }
 
     /// Does what is due at `now`, and returns what that was. Harmless when called early.
     pub fn on_timeout(&mut self, now: Instant, env: &mut impl Env) -> Lapse {
-        let lapse = if self.state.sends() {
+        let lapse = if self.state.sends() && !self.deferral.has_answers() {
             self.requester.on_timeout(now, &self.config, env)
         } else {
             Lapse::None

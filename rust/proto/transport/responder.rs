@@ -206,6 +206,23 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         }
     }
 
+    /// Answers a request that has come again while others wait. If the expected one does, the peer is to `pause`.
+    pub(super) fn on_deferred(
+        &mut self,
+        header: &Header,
+        span: u32,
+        pause: Option<u8>,
+        config: &QpConfig,
+    ) {
+        let distance = header.bth.psn.diff(self.expected);
+        if distance < 0 {
+            self.on_duplicate(header, span, distance.unsigned_abs(), config);
+        }
+        if let Some(pause) = pause {
+            self.put_off(pause);
+        }
+    }
+
     /// Has the expected packet come again after a pause.
     fn put_off(&mut self, timer: u8) {
         self.broken = true;

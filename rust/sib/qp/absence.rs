@@ -6,7 +6,8 @@
 //! may. So a worker does it:
 //!
 //! - A segment that has come and cannot be placed is not taken by the machine. It waits, in a copy, and so do all
-//!   that come after it, since the machine is to see them in order. To the peer the answer is merely late.
+//!   that come after it, since the machine is to see them in order. To the peer the answer is late; if it asks
+//!   again meanwhile, the machine has it pause.
 //! - A segment that is to be sent goes back into the machine. The worker has it polled again.
 //!
 //! What does not come, since the owner of the memory may not access it either, is remembered, and the machine
@@ -173,6 +174,7 @@ impl State {
     fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> bool {
         let Ok(waiting) = self.absence.waiting.remove(0) else {
             self.absence.waits = false;
+            self.machine.resume();
             return false;
         };
         let segment = Segment {

@@ -128,6 +128,8 @@ impl Account {
             reorder_percent: dice.below(30) as u8,
             cut_percent: 20,
             absent_percent: 10,
+            away_percent: [0, 10][dice.below(2) as usize],
+            away_nanos: 20_000_000,
             longest_span: 6,
             pace_nanos: 0,
         };

@@ -5,6 +5,7 @@
 mod asking;
 mod credits;
 mod datagram;
+mod deferral;
 mod ends;
 mod faults;
 mod host;

@@ -61,14 +61,20 @@ fn order() -> impl Strategy<Value = Order> {
     })
 }
 
+/// How long memory stays away: no time, less than a round trip, longer than all patience of the peer.
+fn away() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(3_000), Just(20_000_000)]
+}
+
 fn faults() -> impl Strategy<Value = Faults> {
-    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 0..40u8, 1..12u32).prop_map(
+    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 0..40u8, away(), 1..12u32).prop_map(
         |(
             drop_percent,
             duplicate_percent,
             reorder_percent,
             cut_percent,
             absent_percent,
+            away_nanos,
             longest_span,
         )| Faults {
             drop_percent,
@@ -76,6 +82,8 @@ fn faults() -> impl Strategy<Value = Faults> {
             reorder_percent,
             cut_percent,
             absent_percent,
+            away_percent: 5,
+            away_nanos,
             longest_span,
             pace_nanos: 0,
         },

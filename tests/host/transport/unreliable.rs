@@ -80,7 +80,7 @@ proptest! {
         seed in any::<u64>(),
         recvs in 0..80usize,
     ) {
-        let faults = Faults { drop_percent, duplicate_percent, reorder_percent, cut_percent: 30, absent_percent: 20, longest_span, pace_nanos: 0 };
+        let faults = Faults { drop_percent, duplicate_percent, reorder_percent, cut_percent: 30, absent_percent: 20, longest_span, ..Faults::default() };
         let op = if write { SendOp::WriteImm } else { SendOp::SendImm };
         let arrived = exchange(op, &lengths, faults, seed, recvs);
         prop_assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]));

@@ -32,7 +32,10 @@ use proto::transport::{
     TxSegment,
     WcStatus, //
 };
-use std::collections::BTreeMap;
+use std::collections::{
+    BTreeMap,
+    VecDeque, //
+};
 use wire::aeth::Syndrome;
 use wire::feth::{
     self,
@@ -91,6 +94,9 @@ pub(crate) struct Faults {
     pub(crate) cut_percent: u8,
     /// Of segments whose memory is not there when they are to be sent, or to be taken.
     pub(crate) absent_percent: u8,
+    /// Of segments that come whose memory stays away for [`Self::away_nanos`].
+    pub(crate) away_percent: u8,
+    pub(crate) away_nanos: u64,
     /// Packets of the longest segment that a sender may emit.
     pub(crate) longest_span: u32,
     /// What the link takes for each segment; others wait meanwhile, however many.
@@ -110,6 +116,10 @@ pub(crate) struct Node {
     pub(crate) qp: SimQp,
     pub(crate) host: Host,
     pub(crate) alive: bool,
+    /// Segments that have come and wait for memory.
+    waiting: VecDeque<Flight>,
+    /// When that memory is there.
+    memory_at: Option<u64>,
 }
 
 /// A segment on its way.
@@ -228,6 +238,8 @@ impl Node {
             ),
             host: Host::new(memory, DEPTH),
             alive: true,
+            waiting: VecDeque::new(),
+            memory_at: None,
         }
     }
 
@@ -507,11 +519,15 @@ impl World {
             .map(Instant::nanos)
             .min();
         let arrival = self.flights.keys().next().map(|&(at, _)| at);
-        let Some(next) = [deadline, arrival].into_iter().flatten().min() else {
+        let memory = self.nodes.iter().filter_map(|node| node.memory_at).min();
+        let Some(next) = [deadline, arrival, memory].into_iter().flatten().min() else {
             return false;
         };
         self.now = self.now.max(next);
         let now = Instant::from_nanos(self.now);
+        for node in 0..self.nodes.len() {
+            self.supply(node);
+        }
         for node in self.nodes.iter_mut().filter(|node| node.alive) {
             node.qp.on_timeout(now, &mut node.host);
         }
@@ -521,25 +537,62 @@ impl World {
                 break;
             }
             let flight = entry.remove();
-            let node = &mut self.nodes[flight.to];
-            if !node.alive {
-                continue;
+            if self.nodes[flight.to].alive {
+                self.arrive(flight);
             }
-            let len = flight.payload.len() as u32;
-            node.host.packet = flight.payload;
-            let result = loop {
-                node.host.absent = self.dice.percent(self.faults.absent_percent);
-                let result =
-                    node.qp
-                        .on_packet(now, &flight.header, flight.span, len, &mut node.host);
-                if result != Err(RxDrop::Absent) {
-                    break result;
-                }
-            };
-            node.host.absent = false;
-            self.drops.extend(result.err());
         }
         true
+    }
+
+    /// Lets a segment arrive at its node, where it may have to wait.
+    fn arrive(&mut self, flight: Flight) {
+        let to = flight.to;
+        let waits = self.nodes[to].memory_at.is_some();
+        if !waits && self.offer(&flight) != Err(RxDrop::Absent) {
+            return;
+        }
+        let node = &mut self.nodes[to];
+        if node.qp.defer(&flight.header, flight.span) {
+            node.waiting.push_back(flight);
+        }
+        if !waits {
+            node.memory_at = Some(self.now + self.faults.away_nanos);
+        }
+    }
+
+    /// Gives the machine a segment; memory may be absent for a moment, or for longer.
+    fn offer(&mut self, flight: &Flight) -> Result<(), RxDrop> {
+        let now = Instant::from_nanos(self.now);
+        let node = &mut self.nodes[flight.to];
+        let (header, span, len) = (&flight.header, flight.span, flight.payload.len() as u32);
+        node.host.packet.clone_from(&flight.payload);
+        let away = self.dice.percent(self.faults.away_percent);
+        let result = loop {
+            node.host.absent = away || self.dice.percent(self.faults.absent_percent);
+            let result = node.qp.on_packet(now, header, span, len, &mut node.host);
+            if away || result != Err(RxDrop::Absent) {
+                break result;
+            }
+        };
+        node.host.absent = false;
+        self.drops.extend(result.err());
+        result
+    }
+
+    /// Gives the machine what has waited for memory that is there by now.
+    fn supply(&mut self, node: usize) {
+        if self.nodes[node].memory_at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        while let Some(flight) = self.nodes[node].waiting.pop_front() {
+            if self.nodes[node].alive && self.offer(&flight) == Err(RxDrop::Absent) {
+                self.nodes[node].waiting.push_front(flight);
+                self.nodes[node].memory_at = Some(self.now + self.faults.away_nanos);
+                return;
+            }
+        }
+        self.nodes[node].memory_at = None;
+        self.nodes[node].qp.resume();
     }
 
     /// Runs until nothing more happens, or for a virtual time that no scenario needs.

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is long in coming.
+
+use crate::rules::{
+    deliver,
+    operations,
+    pair,
+    post,
+    syndromes, //
+};
+use crate::world::{
+    Faults,
+    World, //
+};
+use proto::time::Instant;
+use proto::transport::{
+    QpType,
+    RxDrop,
+    SendOp,
+    WcStatus, //
+};
+use wire::aeth::Syndrome;
+use wire::opcode::Operation;
+
+/// Longer than the retries of the simulation last, by far.
+const LONG_NANOS: u64 = 1_000_000_000;
+
+#[test]
+fn a_request_that_waits_is_kept_once_and_its_peer_pauses() {
+    let [mut one, mut two] = pair(|_| {});
+    two.host.post_recv(1000);
+    post(&mut one, 7, SendOp::Send, 10);
+    let packets = one.poll_all(0);
+    two.host.absent = true;
+    assert_eq!(two.take(0, &packets[0]), Err(RxDrop::Absent));
+    assert!(two.qp.defer(&packets[0].0.header, 1));
+    assert!(two.poll_all(0).is_empty());
+
+    assert!(!two.qp.defer(&packets[0].0.header, 1));
+    let answers = two.poll_all(0);
+    assert!(matches!(syndromes(&answers)[..], [Syndrome::Rnr { .. }]));
+    deliver(&mut one, &answers);
+    assert!(one.poll_all(0).is_empty());
+
+    assert_eq!(two.take(0, &packets[0]), Ok(()));
+    two.qp.resume();
+    let ack = two.poll_all(0);
+    assert_eq!(operations(&ack), [Operation::Ack]);
+    // It ends the pause.
+    deliver(&mut one, &ack);
+    assert_eq!(one.host.sent.len(), 1);
+    post(&mut one, 8, SendOp::Write, 10);
+    assert_eq!(one.poll_all(0).len(), 1);
+}
+
+#[test]
+fn requests_behind_one_that_waits_are_kept_too() {
+    let [mut one, mut two] = pair(|_| {});
+    for wr_id in 0..3 {
+        post(&mut one, wr_id, SendOp::Write, 10);
+    }
+    let packets = one.poll_all(0);
+    for packet in &packets {
+        assert!(two.qp.defer(&packet.0.header, 1));
+    }
+    assert!(!two.qp.defer(&packets[0].0.header, 1));
+    assert!(!two.qp.defer(&packets[2].0.header, 1));
+    two.qp.resume();
+    assert!(two.qp.defer(&packets[0].0.header, 1));
+}
+
+#[test]
+fn who_has_the_answer_does_not_ask_again() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    one.host.absent = true;
+    assert_eq!(one.take(0, &answers[0]), Err(RxDrop::Absent));
+    assert!(one.qp.next_deadline().is_some());
+    assert!(one.qp.defer(&answers[0].0.header, 1));
+    assert_eq!(one.qp.next_deadline(), None);
+    let late = Instant::from_nanos(LONG_NANOS);
+    for _ in 0..100 {
+        one.qp.on_timeout(late, &mut one.host);
+    }
+    assert!(one.poll_all(LONG_NANOS).is_empty());
+
+    assert_eq!(one.take(LONG_NANOS, &answers[0]), Ok(()));
+    one.qp.resume();
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}
+
+/// All memory is away for longer than the retries last, at first access.
+#[test]
+fn patience_outlasts_the_retries() {
+    for op in [SendOp::Send, SendOp::Write, SendOp::Read, SendOp::FetchAdd] {
+        let faults = Faults {
+            away_percent: 100,
+            away_nanos: LONG_NANOS,
+            longest_span: 1,
+            ..Faults::default()
+        };
+        let mut world = World::new(QpType::Rc, 1 << 16, faults, 1);
+        world.nodes[1].host.post_recv(8);
+        post(&mut world.nodes[0], 0, op, 8);
+        while world.now < LONG_NANOS {
+            while world.transmit() {}
+            world.step();
+        }
+        world.faults.away_percent = 0;
+        world.run();
+        let sent = &world.nodes[0].host.sent;
+        assert_eq!(sent.len(), 1, "{op:?}");
+        assert_eq!(sent[0].status, WcStatus::Success, "{op:?}");
+    }
+}
