@@ -71,11 +71,15 @@ pub(crate) fn refused(
             state.sma.refuse_qkey(port, &bad, now());
         }
         _ => {
-            let bad = bad_key(header, u32::from(header.bth.pkey.get()));
-            state.sma.refuse_pkey(port, &bad, now());
+            state.sma.refuse_pkey(port, &bad_pkey(header), now());
         }
     }
     hca.set_clock(state.orders, &state.sma);
+}
+
+/// What the subnet manager is told of a packet whose P_Key is refused.
+pub(crate) fn bad_pkey(header: &Header) -> BadKey {
+    bad_key(header, u32::from(header.bth.pkey.get()))
 }
 
 fn bad_key(header: &Header, key: u32) -> BadKey {

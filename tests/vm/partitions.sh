@@ -5,7 +5,8 @@
 # vm-long: --kernel debug --timeout 600 -- udp
 #
 # A port leaves a partition and comes back while queue pairs use it; P_Keys and Q_Keys
-# that are wrong are counted, and OpenSM hears of them.
+# that are wrong are counted, and OpenSM hears of them; with the switch enforcing
+# partitions, and without.
 #
 #     partitions.sh [handoff|udp]
 
@@ -32,41 +33,52 @@ sweep() {
 	run kill -HUP "$OPENSM_PID"
 }
 
+# partitions ENFORCE TRAP... [-- WORD...]: OpenSM with the port of sib1 in the partition,
+# out of it, and in it again.
+partitions() {
+	local enforce=$1 traps=() status trap
+	shift
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		traps+=("$1")
+		shift
+	done
+	members ALL=full
+	opensm_up sib0 1 -P $PARTITIONS -Z "$enforce"
+	wait_active 60 sib0 sib1
+	"$USER_PROGRAMS/partition" sib0 sib1 "${@:2}" >$SAID 2>&1 &
+	program=$!
+	within 60 said member || fail "the program does not begin"
+	members "$(port_guid sib0)=full"
+	sweep
+	within 60 said outcast || fail "nothing has changed"
+	members ALL=full
+	sweep
+	wait $program || {
+		status=$?
+		cat $SAID
+		fail "status $status"
+	}
+	cat $SAID
+	for trap in "${traps[@]}"; do
+		within 10 grep "num:$trap" $OPENSM_LOG || {
+			cat $OPENSM_LOG
+			fail "no trap $trap"
+		}
+		grep -m 1 "num:$trap" $OPENSM_LOG
+	done
+	opensm_down
+	rm $OPENSM_LOG
+}
+
 run modprobe sib
 datapath "${1:-handoff}"
 underlay sibnet0
 hca_up sib0 sibnet0
 hca_up sib1 sibnet0
-members ALL=full
-# Keys are taken from ports, not enforced by the switch.
-opensm_up sib0 1 -P $PARTITIONS -Z off
-wait_active 60 sib0 sib1
-
-step "A port leaves a partition"
-"$USER_PROGRAMS/partition" sib0 sib1 >$SAID 2>&1 &
-program=$!
-within 60 said member || fail "the program does not begin"
-members "$(port_guid sib0)=full"
-sweep
-within 60 said outcast || fail "nothing has changed"
-members ALL=full
-sweep
-wait $program || {
-	status=$?
-	cat $SAID
-	fail "status $status"
-}
-cat $SAID
-
-step "What OpenSM was told"
-for trap in 257 258; do
-	within 10 grep "num:$trap" $OPENSM_LOG || {
-		cat $OPENSM_LOG
-		fail "no trap $trap"
-	}
-	grep -m 1 "num:$trap" $OPENSM_LOG
-done
-opensm_down
+step "Ports keep partitions apart"
+partitions off 257 258
+step "The switch does"
+partitions both 258 259 -- enforced
 for name in sib0 sib1; do
 	run rdma link del "$name"
 done

@@ -7,6 +7,7 @@ use super::udp::{
     Way, //
 };
 use super::{
+    now,
     End,
     Fabric,
     State, //
@@ -16,9 +17,11 @@ use crate::hca::{
     Hca,
     Tap, //
 };
+use crate::partition;
 use crate::payload::Source;
 use crate::run::RunQueue;
 use crate::rx;
+use proto::fabric::counters::PortFault;
 use proto::fabric::link::LinkState;
 use proto::fabric::switch::{
     Forward,
@@ -116,6 +119,8 @@ enum Verdict {
     Smp,
     /// It is for QP1 of the switch.
     Gmp,
+    /// It is in no partition of a port on its way, of which the subnet manager is to be told.
+    Refused,
 }
 
 impl Hca {
@@ -247,6 +252,7 @@ impl Fabric {
             }
             Verdict::Smp => self.manage(cx, irqs, run, in_port, segment),
             Verdict::Gmp => self.answer(cx, irqs, run, in_port, segment),
+            Verdict::Refused => self.rearm(cx),
         }
     }
 
@@ -341,7 +347,12 @@ impl State {
                 if let Some(counters) = self.switch.counters_mut(port) {
                     counters.count_fault(fault);
                 }
-                Verdict::Out(Hop::Nowhere)
+                if !matches!(fault, PortFault::RcvConstraint | PortFault::XmitConstraint) {
+                    return Verdict::Out(Hop::Nowhere);
+                }
+                let bad = partition::bad_pkey(segment.header);
+                self.switch.refuse_pkey(port, &bad, now());
+                Verdict::Refused
             }
         }
     }
