@@ -88,9 +88,12 @@ struct sk_buff *sib_helper_udp_take(struct sock *sk,
 	if (!skb)
 		return NULL;
 	if (udp_lib_checksum_complete(skb)) {
+		__UDPX_INC_STATS(sk, UDP_MIB_CSUMERRORS);
+		__UDPX_INC_STATS(sk, UDP_MIB_INERRORS);
 		kfree_skb(skb);
 		return NULL;
 	}
+	__UDPX_INC_STATS(sk, UDP_MIB_INDATAGRAMS);
 	sib_udp_source(skb, source);
 	return skb;
 }

@@ -78,7 +78,8 @@ for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong;
 done
 pair sib0 sib1 ibv_rc_pingpong -s 1000000 -n $((rounds / 40))
 after=$(awk '/^Udp:/ { count = $2 } END { print count }' /proc/net/snmp)
-[ $((after - before)) -gt $((rounds * 20)) ] || fail "only $((after - before)) datagrams"
+# A message each way and round of four programs; one of several packets may count once.
+[ $((after - before)) -gt $((rounds * 8)) ] || fail "only $((after - before)) datagrams"
 [ "$(dropped)" = 0 ] || {
 	cat /sys/kernel/debug/sib/*/dropped
 	fail "something was dropped"
