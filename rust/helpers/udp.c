@@ -50,7 +50,7 @@ void sib_helper_udp_start(struct sock *sk, void *user_data,
 	rcu_assign_sk_user_data(sk, user_data);
 	WRITE_ONCE(sk->sk_data_ready, data_ready);
 	write_unlock_bh(&sk->sk_callback_lock);
-	udp_allow_gso(sk);
+	udp_set_bit(ACCEPT_L4, sk);
 	udp_set_bit(GRO_ENABLED, sk);
 }
 
