@@ -19,9 +19,14 @@ use proto::transport::{
     Lapse,
     QpState,
     SendOp,
+    TxLimits,
     TxSegment, //
 };
 use wire::opcode::Operation;
+use wire::{
+    Lid,
+    Mtu, //
+};
 
 /// Long after all reminders, and before the ACK timeout of the test.
 const LATER: u64 = 500_000;
@@ -58,6 +63,29 @@ fn who_waits_for_a_completion_asks() {
     assert_eq!(one.host.sent.len(), 1);
     // The answer speaks for all that have come.
     assert_eq!(one.host.retired.len(), 4);
+}
+
+#[test]
+fn what_ends_in_several_packets_asks() {
+    let [mut one, _] = network();
+    let mtu = one.qp.config().mtu.bytes() as usize;
+    let limits = TxLimits {
+        max_payload: 2 * mtu as u32,
+        lid: Lid::new(10),
+        mtu: Mtu::B4096,
+    };
+    // Runs of two packets. The first message ends in one packet, the second in two.
+    for packets in [3, 4] {
+        let mut wqe = wqe(0, SendOp::Write, packets * mtu, 0);
+        wqe.flags.signaled = false;
+        one.post(wqe, vec![0; packets * mtu]);
+    }
+    let now = Instant::from_nanos(0);
+    let segments = core::iter::from_fn(|| one.qp.poll_transmit(now, &limits));
+    let asks: Vec<_> = segments
+        .map(|segment| (segment.span, segment.header.bth.ack_req))
+        .collect();
+    assert_eq!(asks, [(2, false), (1, false), (2, false), (2, true)]);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! On a network an acknowledgement is a packet of its own, and costs both hosts as much as a small message. So a
 //! message asks for one there only if somebody waits for it: the consumer for its completion, or the requester
 //! since the window, or the receive work requests that the peer has told of, come to an end. Of messages that nobody
-//! asked about, the last one is sent again after a while, and asks.
+//! asked about, the last one is sent again after a while, and asks. That is cheap only if it is a single packet, so a
+//! run of several always asks.
 //!
 //! Source: IBA "Acknowledge Request", "Coalesced Acknowledge Messages".
 
@@ -18,7 +19,8 @@ use crate::transport::config::QpConfig;
 use crate::transport::segment::Piece;
 use crate::transport::wqe::{
     SendEntry,
-    SendWqe, //
+    SendFlags,
+    SendOp, //
 };
 use core::ops::DerefMut;
 use wire::Psn;
@@ -71,11 +73,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             || self.acked == self.sent_end
     }
 
-    /// Counts the packets of a segment, a piece of the message `wqe`. Returns whether it is to ask for an
-    /// acknowledgement; `room` is how many packets may be sent without one.
+    /// Counts the packets of a segment, a piece of a message by `op` with these flags. Returns whether it is to ask
+    /// for an acknowledgement; `room` is how many packets may be sent without one.
     pub(super) fn asks(
         &mut self,
-        wqe: &SendWqe,
+        op: SendOp,
+        flags: SendFlags,
         piece: &Piece,
         room: u32,
         config: &QpConfig,
@@ -89,9 +92,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             || self.asking.unasked >= window.wrapping_shr(ASKS_PER_WINDOW_SHIFT)
             || (piece.ends
                 && (cheap
-                    || wqe.flags.signaled
+                    || piece.span > 1
+                    || flags.signaled
                     || waiting >= self.queue.capacity().wrapping_shr(QUEUE_SHIFT)
-                    || (wqe.op.takes_recv() && !self.credits.cover_next())))
+                    || (op.takes_recv() && !self.credits.cover_next())))
     }
 
     /// Has the segment that was sent last be sent again, and ask; to be called if the peer was not asked.

@@ -225,8 +225,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         };
         let mut header = message_header(wqe, service, place, psn, config, limits)?;
         if self.qp_type == QpType::Rc {
-            let wqe = *wqe;
-            header.bth.ack_req = self.asks(&wqe, &piece, room, config);
+            let (op, flags) = (wqe.op, wqe.flags);
+            header.bth.ack_req = self.asks(op, flags, &piece, room, config);
         }
         let segment = TxSegment {
             header,
