@@ -2,21 +2,22 @@
 
 //! A subnet manager (IBA chapter "Subnet Management").
 //!
-//! It finds all nodes of a subnet, gives LIDs to their ports, makes the routes, raises the links, and does so again when
-//! something changes. With other subnet managers it agrees who is the master. It sends nothing itself: a driver hands
-//! it what arrives at QP0 ([`Manager::on_mad`]), and asks it what to send ([`Manager::poll`]).
+//! It finds all nodes of a subnet, gives LIDs to their ports, makes the routes, raises the links, and does so again
+//! when something changes. With other subnet managers it agrees who is the master. It sends nothing itself: a driver
+//! hands it what arrives at QP0 ([`Manager::on_mad`]), and asks it what to send ([`Manager::poll`]).
 //!
 //! - [`topology`]: nodes, ports, links. [`fifo`]: the ports that are still to be asked.
 //! - [`exchange`]: requests on their way. [`way`]: how they get there. [`compose`]: what they say.
-//! - [`phase`]: the order of a sweep; [`discover`], [`lids`], [`ranks`], [`routes`], [`tables`], [`settings`]: its parts.
+//! - [`phase`]: the order of a sweep; [`discover`], [`lids`], [`ranks`], [`routes`], [`tables`], [`settings`]: its
+//!   parts.
 //! - [`elect`]: other subnet managers. [`inbox`]: what arrives.
 //!
 //! # Storage
 //!
-//! The driver lends what is large ([`Stock`]); how much there is says how large the subnet may be. A node that is gone keeps
-//! its place, so that its ports get their LIDs back when it returns. When there is no room for a new one
-//! ([`Report::no_room`]), the driver makes another subnet manager with more storage: that one takes the LIDs over which the
-//! ports have.
+//! The driver lends what is large ([`Stock`]); how much there is says how large the subnet may be. A node that is gone
+//! keeps its place, so that its ports get their LIDs back when it returns. When there is no room for a new one
+//! ([`Report::no_room`]), the driver makes another subnet manager with more storage: that one takes the LIDs over which
+//! the ports have.
 
 mod compose;
 mod discover;

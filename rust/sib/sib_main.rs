@@ -6,7 +6,8 @@
 //! does the IO that the machine asks for. There is no protocol in here and, but for the declaration of the
 //! module, no `unsafe` code.
 //!
-//! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core calls, [`hca`] what a device is.
+//! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core
+//!   calls, [`hca`] what a device is.
 //! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others.
 //! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.

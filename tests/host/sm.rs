@@ -102,8 +102,8 @@ fn a_fat_tree_of_2000_switches() {
     comes_up_and_heals(&shapes(2000)[3], 1);
 }
 
-/// Lets a fabric come up; then, in each round, three nodes at random places fail at the same time, and return one after the
-/// other. Tells what that took.
+/// Lets a fabric come up; then, in each round, three nodes at random places fail at the same time, and return one after
+/// the other. Tells what that took.
 fn comes_up_and_heals(shape: &Shape, rounds: usize) {
     let (mut world, limits) = shape.managed();
     let time = world.settle(LIMIT);

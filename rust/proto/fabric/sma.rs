@@ -267,7 +267,8 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
     }
 
     /// Takes a datagram that came in on port `in_port`: class 0x01, 0x81 (after directed-route handling by
-    /// `ib_core`) or 0x04; others pass. The answer, if any, is put into `out`. `check_mkey` is false for what the local host itself asks.
+    /// `ib_core`) or 0x04; others pass. The answer, if any, is put into `out`. `check_mkey` is false for what the local
+    /// host itself asks.
     pub fn process(
         &mut self,
         in_port: PortNum,

@@ -4,7 +4,8 @@
 //!
 //! The higher priority wins, then the lower GUID. A subnet manager that says so in its [`Config`] also yields to
 //! one of the same priority and a higher GUID, if that is at a channel adapter and not on a switch, as this one
-//! is. By the IBA such a one would hand back what it was given, so that this one calls itself NOTACTIVE while it watches it.
+//! is. By the IBA such a one would hand back what it was given, so that this one calls itself NOTACTIVE while it
+//! watches it.
 
 use super::exchange::{
     Ask,

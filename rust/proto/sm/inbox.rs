@@ -63,8 +63,8 @@ impl Replies {
 }
 
 impl<S: Storage> Manager<S> {
-    /// Takes a datagram that has arrived at QP0 with the addresses `lrh` and that no agent has answered. Returns whether it
-    /// was for a subnet manager.
+    /// Takes a datagram that has arrived at QP0 with the addresses `lrh` and that no agent has answered. Returns
+    /// whether it was for a subnet manager.
     pub fn on_mad(&mut self, mad: &Mad, lrh: Lrh, now: Instant) -> bool {
         let smp = Smp::from_bytes(mad);
         let header = smp.header();

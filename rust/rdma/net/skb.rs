@@ -71,8 +71,8 @@ impl Drop for SkbPool {
 
 /// A packet.
 ///
-/// A packet to send is made by [`SkbPool::alloc`] or [`Self::alloc`] with room for all of it, and filled by the `append` methods. One
-/// that was received holds the payload of a datagram, or of several: see [`Self::datagram_len`].
+/// A packet to send is made by [`SkbPool::alloc`] or [`Self::alloc`] with room for all of it, and filled by the
+/// `append` methods. One that was received holds the payload of a datagram, or of several: see [`Self::datagram_len`].
 ///
 /// Dropping frees the packet and counts it as lost; [`Self::consume`] frees it without. Both are allowed in
 /// any context.

@@ -76,8 +76,8 @@ pub(super) struct Inbox {
 /// The place of the manager in its fabric.
 #[pin_data]
 pub(super) struct Seat {
-    /// Where its worker runs; `None` if the fabric is to have no manager. To end a queue is to sleep: the last reference to
-    /// a fabric goes in a task.
+    /// Where its worker runs; `None` if the fabric is to have no manager. To end a queue is to sleep: the last
+    /// reference to a fabric goes in a task.
     queue: Option<Queue>,
     #[pin]
     desk: Mutex<Option<Desk>>,

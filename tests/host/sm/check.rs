@@ -83,8 +83,8 @@ pub(crate) fn end_ports(world: &World, from: usize) -> Vec<Place> {
 /// For each node, by port: the ports of the next switch that its packets go on to.
 type Waits = Vec<BTreeMap<u8, BTreeSet<u8>>>;
 
-/// Checks all that is joined to the node `from`: LIDs are unique, links Active, every port is reached from everywhere, no
-/// packet goes in circles, no packets wait for each other in circles.
+/// Checks all that is joined to the node `from`: LIDs are unique, links Active, every port is reached from everywhere,
+/// no packet goes in circles, no packets wait for each other in circles.
 pub(crate) fn check(world: &World, from: usize, shortest: bool) {
     let ports = end_ports(world, from);
     let nodes = joined(world, from);

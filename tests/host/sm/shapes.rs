@@ -89,7 +89,8 @@ pub(crate) fn fat_tree(pods: usize, half: usize, up: usize) -> Shape {
 }
 
 impl Shape {
-    /// The fabric, and what a subnet manager needs for it. Adapters follow the switches; their first ports are plugged in.
+    /// The fabric, and what a subnet manager needs for it. Adapters follow the switches; their first ports are plugged
+    /// in.
     pub(crate) fn build(&self) -> (World, Limits) {
         let mut degree = vec![0u8; self.switches];
         let ends = self.ties.iter().flat_map(|(a, b)| [*a, *b]);

@@ -100,8 +100,8 @@ impl<S: Storage> Switch<S> {
         dlid == Lid::PERMISSIVE || (dlid.is_unicast() && dlid == self.lid())
     }
 
-    /// A subnet manager begins or ceases to run on the switch: it is told in the capability mask of port 0, and SMInfo is
-    /// for it from now on. Another subnet manager is due a trap 144.
+    /// A subnet manager begins or ceases to run on the switch: it is told in the capability mask of port 0, and SMInfo
+    /// is for it from now on. Another subnet manager is due a trap 144.
     pub fn set_manager(&mut self, runs: bool, now: Instant) {
         let (set, clear) = if runs { (cap::SM, 0) } else { (0, cap::SM) };
         let Some(port0) = self.port_mut(PortNum::MANAGEMENT) else {

@@ -175,8 +175,8 @@ fn supported_type(init: &bindings::ib_qp_init_attr, user: bool) -> Result<QpType
 ///
 /// # Safety
 ///
-/// `user` is whether the client is one in user space. The completion queues and the shared receive queue, if there is one, are objects of a device of `D`, and
-/// live for `'a`.
+/// `user` is whether the client is one in user space. The completion queues and the shared receive queue, if there is
+/// one, are objects of a device of `D`, and live for `'a`.
 unsafe fn init_from_c<'a, D: Driver>(
     init: &bindings::ib_qp_init_attr,
     ty: QpType,
