@@ -402,11 +402,11 @@ where
 
     /// The payload of the segment polled last is not there now, and the segment was not sent: it will be polled
     /// again. To be called before any other method.
-    pub fn put_back(&mut self, segment: &TxSegment) {
-        match segment.payload {
+    pub fn put_back(&mut self, payload: &Payload) {
+        match *payload {
             Payload::None => {}
             Payload::Wqe { .. } => self.requester.put_back(),
-            Payload::Remote { .. } => self.responder.put_back(segment),
+            Payload::Remote { .. } => self.responder.put_back(),
         }
     }
 
@@ -422,10 +422,12 @@ where
                 }
             }
             Payload::Remote { .. } => {
-                if self.responder.gather_failed() && self.state != QpState::Err {
-                    env.event(QpEvent::AccessErr);
+                if self.responder.gather_failed() {
+                    if self.state != QpState::Err {
+                        env.event(QpEvent::AccessErr);
+                    }
+                    self.fail(env);
                 }
-                self.fail(env);
             }
         }
     }

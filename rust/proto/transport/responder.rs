@@ -352,7 +352,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         Refusal::Fatal
     }
 
-    /// The memory that a polled answer was to come from is gone. Returns whether the peer will be told.
+    /// The memory that a polled answer was to come from is gone. Returns whether that is an error, of which the
+    /// peer will be told.
     pub(super) fn gather_failed(&mut self) -> bool {
         let psn = self.fetches.revoke();
         if let Some(psn) = psn {
@@ -362,8 +363,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     }
 
     /// The segment of an answer with data that was polled last was not sent: it is to be polled again.
-    pub(super) fn put_back(&mut self, segment: &TxSegment) {
-        self.fetches.put_back(segment);
+    pub(super) fn put_back(&mut self) {
+        self.fetches.put_back();
     }
 
     /// Whether there may be a response to send.

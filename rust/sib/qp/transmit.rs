@@ -235,7 +235,7 @@ impl Transmitter {
             };
             self.flight.clear();
             let PlaceError::Failed(status) = error else {
-                state.machine.put_back(&self.segment);
+                state.machine.put_back(&self.segment.payload);
                 self.absent = true;
                 return false;
             };

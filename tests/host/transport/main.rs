@@ -14,4 +14,5 @@ mod ledger;
 mod rules;
 mod stream;
 mod unreliable;
+mod withdrawn;
 mod world;

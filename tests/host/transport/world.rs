@@ -281,10 +281,16 @@ impl Node {
             mtu: Mtu::B1024,
         };
         let has_output = self.qp.has_output();
-        let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits)?;
-        assert!(has_output);
-        let payload = self.gather(&segment.payload).unwrap();
-        Some((segment, payload))
+        loop {
+            let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits)?;
+            assert!(has_output);
+            match self.gather(&segment.payload) {
+                Ok(payload) => return Some((segment, payload)),
+                Err(status) => self
+                    .qp
+                    .gather_failed(&segment.payload, status, &mut self.host),
+            }
+        }
     }
 
     /// All that the queue pair sends now.
@@ -416,7 +422,7 @@ impl World {
                 assert!(has_output);
                 any = true;
                 if !segment.payload.is_empty() && self.dice.percent(self.faults.absent_percent) {
-                    node.qp.put_back(&segment);
+                    node.qp.put_back(&segment.payload);
                     continue;
                 }
                 match node.gather(&segment.payload) {

@@ -4,7 +4,9 @@
 //!
 //! The last operations are kept, as many as the peer may have outstanding: a new one proves that the oldest
 //! was answered. Atomic operations, ATOMIC WRITE and FLUSH are executed once, and the result is kept. An RDMA
-//! READ that is asked for again is read again from the packet that the peer names.
+//! READ that is asked for again is read again from the packet that the peer names. If its memory has gone since,
+//! the repetition is dropped: the network may have doubled a request, or been slow with an answer, and a peer that
+//! has its answer may well have had the memory invalidated.
 //!
 //! Source: IBA "RDMA READ Responses", "ATOMIC Operations", and annex A19 "Memory Placement Extensions".
 
@@ -79,7 +81,7 @@ pub(super) fn is_fetch(operation: Operation) -> bool {
 ///
 /// # Invariants
 ///
-/// `start <= next <= end <= count`.
+/// `start <= next <= end <= count`, and `out <= count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     fetch: Fetch,
@@ -93,10 +95,10 @@ pub struct Resource {
     next: u32,
     /// Where the present answer ends.
     end: u32,
+    /// One after the last packet that has been out.
+    out: u32,
     /// How far the messages have come with the operation, and how many more may.
     aeth: Aeth,
-    /// Whether the peer asked more than once.
-    again: bool,
 }
 
 impl Default for Resource {
@@ -108,8 +110,8 @@ impl Default for Resource {
             start: 0,
             next: 0,
             end: 0,
+            out: 0,
             aeth: Aeth::default(),
-            again: false,
         }
     }
 }
@@ -145,6 +147,17 @@ impl Resource {
     }
 }
 
+/// The segment of an answer that was polled last, for as long as its operation is as old as it was then.
+#[derive(Clone, Copy, Debug)]
+struct Polled {
+    /// How many operations before the newest one it belongs to, counted from 1.
+    age: u32,
+    psn: Psn,
+    /// The operation's `next` and `out` before.
+    next: u32,
+    out: u32,
+}
+
 /// The operations that are remembered.
 ///
 /// # Invariants
@@ -159,8 +172,8 @@ pub(super) struct Fetches<R> {
     kept: u32,
     /// Whether some answer may be pending.
     pending: bool,
-    /// PSN of the segment of an RDMA READ's answer that was polled last.
-    polled: Option<Psn>,
+    /// The segment that was polled last.
+    polled: Option<Polled>,
 }
 
 impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
@@ -236,11 +249,12 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             _ => atomic(header, config, env)?,
         };
         self.newest = self.newest.wrapping_add(1);
+        self.polled = None;
         // INVARIANT: There was room.
         self.kept = self.kept.wrapping_add(1);
         self.pending = true;
         if let Some(resource) = self.get_mut(1) {
-            // INVARIANT: 0 <= 0 <= count <= count.
+            // INVARIANT: 0 <= 0 <= count <= count, and 0 <= count.
             *resource = Resource {
                 fetch,
                 first: header.bth.psn,
@@ -248,8 +262,8 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 start: 0,
                 next: 0,
                 end: count,
+                out: 0,
                 aeth: Aeth::default(),
-                again: false,
             };
         }
         Ok(count)
@@ -273,7 +287,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             // An answer that has never been out is still awaited: the peer has more outstanding than it may.
             if self
                 .get_mut(oldest)
-                .is_some_and(|resource| resource.is_pending() && !resource.again)
+                .is_some_and(|resource| resource.out < resource.count)
             {
                 return Err(Fault::Invalid);
             }
@@ -302,34 +316,37 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 resource.start = at;
                 resource.next = at;
                 resource.end = end;
-                resource.again = true;
                 self.pending = true;
             }
             break;
         }
     }
 
-    /// Forgets the answers: the memory of the segment polled last is gone. Returns that segment's PSN.
+    /// The memory of the segment polled last is gone. Returns that segment's PSN if the peer cannot have it yet:
+    /// then all answers are forgotten. Else the peer had what it asks for, and only the repetition is dropped.
     pub(super) fn revoke(&mut self) -> Option<Psn> {
-        let psn = self.polled;
+        let polled = self.polled.take()?;
+        if let Some(resource) = self.get_mut(polled.age) {
+            if resource.next <= polled.out {
+                // INVARIANT: `end` is within the bounds of `next`.
+                resource.next = resource.end;
+                return None;
+            }
+        }
         self.clear();
-        psn
+        Some(polled.psn)
     }
 
-    /// Has a segment that was polled be polled again.
-    pub(super) fn put_back(&mut self, segment: &TxSegment) {
-        let psn = segment.header.bth.psn;
-        for age in 1..=self.kept {
-            let Some(resource) = self.get_mut(age) else {
-                break;
-            };
-            let at = psn.sub(resource.first);
-            if at < resource.count && at.wrapping_add(segment.span) == resource.next {
-                // INVARIANT: The answer began at `at` or before, or the segment would not be part of it.
-                resource.next = at;
-                self.pending = true;
-                break;
-            }
+    /// Has the segment that was polled last be polled again.
+    pub(super) fn put_back(&mut self) {
+        let Some(polled) = self.polled.take() else {
+            return;
+        };
+        if let Some(resource) = self.get_mut(polled.age) {
+            // INVARIANT: This is how it was.
+            resource.next = polled.next;
+            resource.out = polled.out;
+            self.pending = true;
         }
     }
 
@@ -343,8 +360,16 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 break;
             };
             if resource.is_pending() {
+                let (next, out) = (resource.next, resource.out);
                 let segment = answer(resource, config, limits)?;
-                self.polled = Some(segment.header.bth.psn);
+                // INVARIANT: `next` is at most `count`.
+                resource.out = out.max(resource.next);
+                self.polled = Some(Polled {
+                    age,
+                    psn: segment.header.bth.psn,
+                    next,
+                    out,
+                });
                 return Some(segment);
             }
         }

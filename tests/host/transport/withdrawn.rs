@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers to RDMA READs whose memory goes before they do.
+
+use crate::rules::{
+    deliver,
+    operations,
+    pair,
+    post,
+    syndromes, //
+};
+use proto::transport::{
+    QpState,
+    SendOp,
+    WcStatus, //
+};
+use wire::aeth::{
+    NakCode,
+    Syndrome, //
+};
+use wire::opcode::Operation;
+
+/// A message that needs several packets.
+const LONG: usize = 5000;
+
+const REFUSED: Syndrome = Syndrome::Nak(NakCode::RemoteAccessError);
+
+#[test]
+fn what_the_peer_cannot_have_is_refused() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, LONG);
+    deliver(&mut two, &one.poll_all(0));
+    let first = two.poll(0).unwrap();
+    two.host.memory.clear();
+    let rest = two.poll_all(0);
+    assert_eq!(syndromes(&rest), [REFUSED]);
+    assert_eq!(two.qp.state(), QpState::Err);
+    deliver(&mut one, &[first]);
+    deliver(&mut one, &rest);
+    assert_eq!(one.host.sent[0].status, WcStatus::RemAccessErr);
+}
+
+/// As a network does it that doubles packets.
+#[test]
+fn a_repetition_is_dropped() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, LONG);
+    let request = one.poll_all(0);
+    deliver(&mut two, &request);
+    let answer = two.poll_all(0);
+    two.host.memory.clear();
+    deliver(&mut two, &request);
+    assert!(two.poll_all(0).is_empty());
+    assert_eq!(two.qp.state(), QpState::Rts);
+
+    // What follows finds the connection as it was.
+    deliver(&mut one, &answer);
+    two.host.post_recv(10);
+    post(&mut one, 1, SendOp::Send, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let reply = two.poll_all(0);
+    assert_eq!(operations(&reply), [Operation::Ack]);
+    deliver(&mut one, &reply);
+    let statuses: Vec<_> = one.host.sent.iter().map(|wc| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::Success; 2]);
+}
+
+/// A part of the answer was out, and its end never.
+#[test]
+fn a_repetition_is_refused_as_far_as_it_is_new() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, LONG);
+    let request = one.poll_all(0);
+    deliver(&mut two, &request);
+    let first = two.poll(0).unwrap();
+    deliver(&mut two, &request);
+    let again = two.poll(0).unwrap();
+    assert_eq!(again.0.header.bth.psn, first.0.header.bth.psn);
+    two.host.memory.clear();
+    assert_eq!(syndromes(&two.poll_all(0)), [REFUSED]);
+    assert_eq!(two.qp.state(), QpState::Err);
+}
