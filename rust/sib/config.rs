@@ -12,6 +12,7 @@
 //!
 //! Removing the folder pulls the cable out. An IPv6 address of the link is one of the underlay's link.
 
+use crate::fabric::Origin;
 use crate::params;
 use crate::registry::{
     self,
@@ -206,7 +207,10 @@ impl State {
         }
         let remote = self.remote.ok_or(EINVAL)?;
         let (lease, underlay) = registry::find(text(&self.netdev))?;
-        match lease.fabric.plug(cx, sleepable, &underlay, remote) {
+        match lease
+            .fabric
+            .plug(cx, sleepable, &underlay, remote, Origin::Configured)
+        {
             Ok(port) => {
                 self.plugged = Some(Plugged { lease, port });
                 Ok(())

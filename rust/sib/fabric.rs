@@ -9,7 +9,7 @@
 //! - [`lane`]: a way that was found and is remembered.
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`manager`]: the subnet manager on the switch.
-//! - [`cable`] and [`mod@line`]: cables to other switches.
+//! - [`cable`] and [`mod@line`]: cables to other switches; [`beacon`]: those that are made by themselves.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
@@ -22,6 +22,7 @@
 //! cable change together, under both locks. Packets are handed on without a lock.
 
 mod batch;
+mod beacon;
 mod cable;
 mod capture;
 mod fault;
@@ -34,6 +35,7 @@ mod storage;
 mod traffic;
 mod udp;
 
+pub(crate) use cable::Origin;
 pub(crate) use capture::{
     Captures,
     Packets,
@@ -65,6 +67,10 @@ use crate::hca::{
     MAX_PORTS, //
 };
 use crate::params;
+use beacon::{
+    Lookout,
+    Search, //
+};
 use cable::Cable;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -135,6 +141,8 @@ struct State {
     own: Option<Own>,
     /// The sockets for cables, over IPv4 and IPv6.
     listening: [Option<Held<Endpoint>>; 2],
+    /// The search for neighbours, if there is one.
+    search: Option<Search>,
     /// What waits for the subnet manager on the switch, if there is one.
     inbox: Option<Inbox>,
 }
@@ -151,6 +159,8 @@ pub(crate) struct Fabric {
     timer: Timer<Fabric>,
     #[pin]
     seat: Seat,
+    #[pin]
+    lookout: Lookout,
     /// What [`State`] refers to.
     #[pin]
     endpoints: Mutex<KVec<Tracked<Endpoint>>>,
@@ -225,9 +235,11 @@ impl Fabric {
             numbers: Numbers::default(),
             own: None,
             listening: [const { None }; 2],
+            search: None,
             inbox: None,
         };
         let seat = Seat::new(sleepable)?;
+        let lookout = Lookout::new(sleepable)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 base,
@@ -235,6 +247,7 @@ impl Fabric {
                 state <- LevelLock::new(state),
                 timer <- Timer::new(),
                 seat <- seat,
+                lookout <- lookout,
                 endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
                 drops: Drops::new(),
                 // Lanes begin with 0, and are not to be good.
@@ -257,12 +270,14 @@ impl Fabric {
         if params::force_udp() {
             self.open_own(cx, sleepable, underlay)?;
         }
-        self.open_manager(cx)
+        self.open_manager(cx)?;
+        self.open_beacons(cx, sleepable, underlay)
     }
 
     /// Ends the sockets, the subnet manager and the clock of the fabric, which nobody uses any more.
     pub(crate) fn close(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         self.detach(cx, sleepable);
+        self.close_beacons(cx, sleepable);
         self.close_manager(cx, sleepable);
         self.timer.shutdown(cx, sleepable);
     }

@@ -39,6 +39,12 @@ pub(crate) fn check() -> Result {
             1,
         ),
         (
+            "beacons",
+            u64::from(value::<u8>(module_parameters::beacons.value())),
+            0,
+            1,
+        ),
+        (
             "sm",
             u64::from(value::<u8>(module_parameters::sm.value())),
             0,
@@ -70,6 +76,11 @@ pub(crate) fn force_udp() -> bool {
 /// Whether each new switch gets a subnet manager.
 pub(crate) fn sm() -> bool {
     value::<u8>(module_parameters::sm.value()) != 0
+}
+
+/// Whether each new switch looks for its neighbours.
+pub(crate) fn beacons() -> bool {
+    value::<u8>(module_parameters::beacons.value()) != 0
 }
 
 /// The UDP port that the fabrics of this host listen on.

@@ -89,6 +89,10 @@ module! {
             default: 1,
             description: "1: each switch has a subnet manager, which yields to others",
         },
+        beacons: u8 {
+            default: 1,
+            description: "1: switches find each other on their layer 2, and are cabled",
+        },
         udp_port: u16 {
             default: 61515,
             description: "UDP port of the cables between hosts",

@@ -8,12 +8,17 @@
 
 set -u
 
-# OpenSM manages the subnet, unless a test calls managed_by_module. A parameter can be
-# given once, so not to modprobe as well.
-echo 'options sib sm=0' >/etc/modprobe.d/sib.conf
+# OpenSM manages the subnet, and cables are plugged by order, unless a test wants more
+# of the module. A parameter can be given once, so not to modprobe as well.
+echo 'options sib sm=0 beacons=0' >/etc/modprobe.d/sib.conf
 
-# managed_by_module: has the module as it comes, with its own subnet manager.
+# managed_by_module: has the module manage the subnet.
 managed_by_module() {
+	echo 'options sib beacons=0' >/etc/modprobe.d/sib.conf
+}
+
+# as_it_comes: has the module do by itself what it can.
+as_it_comes() {
 	rm -f /etc/modprobe.d/sib.conf
 }
 

@@ -68,7 +68,7 @@ def _cable(netdev, remote):
 
 def _modules():
     # OpenSM is to find a fabric that nobody hands over while something is measured.
-    run("modprobe", "sib", "sm=0")
+    run("modprobe", "sib", "sm=0", "beacons=0")
     for module in ("rdma_rxe", "siw", "rdma_ucm", "ib_umad"):
         run("modprobe", module)
 

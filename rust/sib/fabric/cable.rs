@@ -31,6 +31,7 @@ use core::net::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use proto::fabric::link::Phy;
+use proto::time::Instant;
 use rdma::net::{
     NetDevice,
     Path,
@@ -60,6 +61,7 @@ use wire::outer::{
     Outer, //
 };
 use wire::{
+    Guid,
     Mtu,
     PortNum, //
 };
@@ -75,10 +77,22 @@ const UDP_LEN: usize = 8;
 /// The longest control message.
 const CONTROL_LEN: usize = outer::LEN + Hello::LEN;
 
+/// Who has plugged a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The administrator.
+    Configured,
+    /// A beacon of the switch at the other end.
+    Beacon,
+}
+
 /// A cable whose other end is not a port of an HCA here.
 pub(super) struct Cable {
     pub(super) way: Way,
     pub(super) line: Line,
+    pub(super) origin: Origin,
+    /// Since when the other end has not been there, if it is not.
+    pub(super) silent_since: Instant,
 }
 
 /// The largest payload of a packet that `underlay` carries in a datagram to `remote`.
@@ -143,7 +157,7 @@ impl Fabric {
     }
 
     /// The socket for cables to addresses of the version of `remote`.
-    fn endpoint(
+    pub(super) fn endpoint(
         self: &Arc<Self>,
         cx: &mut Cx<'_, Unlocked>,
         sleepable: Sleepable<'_>,
@@ -174,7 +188,8 @@ impl Fabric {
         Ok(endpoint)
     }
 
-    /// Plugs a cable to the switch at `remote` into a free port, which is returned.
+    /// Plugs a cable to the switch at `remote` into a free port, which is returned. The administrator takes over
+    /// what a beacon has plugged.
     ///
     /// # Errors
     ///
@@ -186,6 +201,7 @@ impl Fabric {
         sleepable: Sleepable<'_>,
         underlay: &NetDevice,
         remote: SocketAddr,
+        origin: Origin,
     ) -> Result<PortNum> {
         let mtu = mtu(underlay, remote)?;
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
@@ -194,8 +210,13 @@ impl Fabric {
         let port = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
-            if state.cable_to(remote).is_some() {
-                return Err(EEXIST);
+            if let Some(port) = state.cable_to(remote) {
+                let cable = state.cable(port).ok_or(EEXIST)?;
+                if cable.origin == Origin::Configured || origin == Origin::Beacon {
+                    return Err(EEXIST);
+                }
+                cable.origin = origin;
+                return Ok(port);
             }
             let port = state.free_ports().next().ok_or(ENOSPC)?;
             self.new_generation();
@@ -206,7 +227,13 @@ impl Fabric {
             };
             let line = Line::new(oneself, udp::cookie(port), udp::cookie(port));
             state.switch.set_mtu_cap(port, mtu);
-            state.set_end(port, End::Cable(Cable { way, line }));
+            let cable = Cable {
+                way,
+                line,
+                origin,
+                silent_since: now(),
+            };
+            state.set_end(port, End::Cable(cable));
             port
         };
         self.rearm(cx);
@@ -234,6 +261,7 @@ impl Fabric {
     /// Closes all sockets; cables that are plugged in are dead from then on.
     pub(crate) fn detach(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
+        self.end_beacons(cx);
         let ports = cx.lock(&self.state).switch.port_count();
         for port in (1..=ports).map(PortNum::new) {
             let is_cable = cx.lock(&self.state).cable(port).is_some();
@@ -321,16 +349,33 @@ impl State {
         }
     }
 
-    /// The port whose cable leads to `remote`.
-    fn cable_to(&self, remote: SocketAddr) -> Option<PortNum> {
+    /// The cables and their ports.
+    pub(super) fn cables(&self) -> impl Iterator<Item = (PortNum, &Cable)> + '_ {
         let ends = self.ends.iter().zip(0u8..);
         ends.filter_map(|(end, port)| match end {
-            End::Cable(cable) if udp::same(cable.way.path.remote(), remote) => {
-                Some(PortNum::new(port))
-            }
+            End::Cable(cable) => Some((PortNum::new(port), cable)),
             _ => None,
         })
-        .next()
+    }
+
+    /// The port whose cable leads to `remote`.
+    pub(super) fn cable_to(&self, remote: SocketAddr) -> Option<PortNum> {
+        let mut cables = self.cables();
+        let found = cables.find(|(_, cable)| udp::same(cable.way.path.remote(), remote));
+        found.map(|(port, _)| port)
+    }
+
+    /// Whether the switch `guid` is at the other end of some cable.
+    pub(super) fn leads_to(&self, guid: Guid) -> bool {
+        self.cables()
+            .any(|(_, cable)| cable.line.peer() == Some(guid))
+    }
+
+    /// The same, of a cable that was configured.
+    pub(super) fn is_configured(&self, guid: Guid) -> bool {
+        let mut cables = self.cables();
+        cables
+            .any(|(_, cable)| cable.origin == Origin::Configured && cable.line.peer() == Some(guid))
     }
 
     /// A control message has come over the cable of `port`. What to answer.
@@ -405,6 +450,7 @@ impl State {
         };
         let switch = self.switch.identity().node.get();
         if let Some(cable) = self.cable(port) {
+            cable.silent_since = now();
             let (port, remote) = (port.get(), cable.way.path.remote());
             pr_info!(
                 "switch {switch:#018x}: {}\n",
@@ -414,11 +460,7 @@ impl State {
     }
 
     /// When the next cable has something to say.
-    pub(super) fn next_cable(&self) -> Option<proto::time::Instant> {
-        let due = self.ends.iter().filter_map(|end| match end {
-            End::Cable(cable) => Some(cable.line.due()),
-            _ => None,
-        });
-        due.min()
+    pub(super) fn next_cable(&self) -> Option<Instant> {
+        self.cables().map(|(_, cable)| cable.line.due()).min()
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Oneself {
 /// The other end, once it has said Hello.
 #[derive(Clone, Copy)]
 struct Peer {
+    /// Its switch.
+    guid: Guid,
     /// What it wants to see in each datagram.
     cookie: u64,
     mtu: Mtu,
@@ -121,6 +123,12 @@ impl Line {
     /// Whether datagrams pass both ways.
     pub(super) fn is_up(&self) -> bool {
         self.peer.is_some_and(|peer| peer.acknowledged)
+    }
+
+    /// The switch at the other end, while datagrams pass both ways.
+    pub(super) fn peer(&self) -> Option<Guid> {
+        let peer = self.peer.filter(|peer| peer.acknowledged)?;
+        Some(peer.guid)
     }
 
     /// When [`Self::poll`] next has something to say.
@@ -207,6 +215,7 @@ impl Line {
         }
         let was_up = self.is_up();
         self.peer = Some(Peer {
+            guid: hello.guid,
             cookie: hello.cookie,
             mtu: hello.mtu,
             acknowledged: false,

@@ -4,6 +4,7 @@
 //! switch itself, and traps.
 
 use super::{
+    beacon::Search,
     now,
     route::Segment,
     Fabric,
@@ -193,11 +194,14 @@ impl Fabric {
         }
     }
 
-    /// Sets the clock to the next trap of the switch, or word of a cable.
+    /// Sets the clock to the next trap of the switch, word of a cable, or beacon.
     pub(super) fn rearm(&self, cx: &mut Cx<'_, Unlocked>) {
         let guard = cx.lock(&self.state);
         let due = guard.switch.next_trap().into_iter();
-        if let Some(due) = due.chain(guard.next_cable()).min() {
+        let due = due
+            .chain(guard.next_cable())
+            .chain(guard.search.as_ref().map(Search::due));
+        if let Some(due) = due.min() {
             self.timer.arm(due.nanos());
         }
     }
@@ -229,6 +233,7 @@ impl Expire for Fabric {
     fn expire(this: &Arc<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let mut run = RunQueue::new();
         this.tend_cables(&mut cx, irqs);
+        this.tell_neighbours(&mut cx, irqs);
         this.send_traps(&mut cx, irqs, &mut run);
         run.drain(&mut cx, irqs);
         this.rearm(&mut cx);

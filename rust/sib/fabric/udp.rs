@@ -287,7 +287,7 @@ impl<'a> Arrival<'a> {
                 let rest = rest.get(outer::LEN..).ok_or(Dropped::Truncated)?;
                 self.take_packet(cx, outer.cookie, rest, body)
             }
-            Kind::Beacon => Ok(()),
+            Kind::Beacon => self.fabric.take_beacon(cx, body, self.from),
             _ => {
                 let irqs = self.irqs;
                 self.fabric.take_control(cx, irqs, body, self.from, &outer)
