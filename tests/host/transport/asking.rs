@@ -68,7 +68,7 @@ fn who_waits_for_a_completion_asks() {
 #[test]
 fn what_ends_in_several_packets_asks() {
     let [mut one, _] = network();
-    let mtu = one.qp.config().mtu.bytes() as usize;
+    let mtu = one.qp.config().mtu.bytes();
     let limits = TxLimits {
         max_payload: 2 * mtu as u32,
         lid: Lid::new(10),
