@@ -277,9 +277,10 @@ impl Fabric {
     /// Ends the sockets, the subnet manager and the clock of the fabric, which nobody uses any more.
     pub(crate) fn close(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         self.detach(cx, sleepable);
-        self.close_beacons(cx, sleepable);
         self.close_manager(cx, sleepable);
         self.timer.shutdown(cx, sleepable);
+        // The timer was the last that could call for it.
+        self.close_beacons(cx, sleepable);
     }
 
     /// Where the GUIDs of the fabric's nodes come from.
