@@ -12,6 +12,7 @@ mod lid;
 mod mtu;
 mod psn;
 mod qpn;
+mod rate;
 
 pub use gid::{
     Gid,
@@ -31,3 +32,4 @@ pub use lid::{
 pub use mtu::Mtu;
 pub use psn::Psn;
 pub use qpn::Qpn;
+pub use rate::Rate;

@@ -17,7 +17,8 @@ pub use multicast::{
     McMemberRecord,
     JOIN_FULL,
     JOIN_NON,
-    JOIN_SEND_ONLY, //
+    JOIN_SEND_ONLY,
+    JOIN_SEND_ONLY_FULL, //
 };
 pub use node::{
     NodeRecord,
@@ -104,6 +105,17 @@ pub mod status {
     pub const INSUFFICIENT_COMPONENTS: u16 = 0x0600;
     /// Not for this requester.
     pub const DENIED: u16 = 0x0700;
+}
+
+/// Capabilities that only subnet administration has, in [`ClassPortInfo::capability_mask`] and its like.
+pub mod cap {
+    /// Multicast groups can be joined.
+    pub const UD_MULTICAST: u16 = 1 << 9;
+    /// A query of PortInfoRecords may ask for bits of the capability mask that are set, by the uppermost bit of
+    /// the attribute modifier.
+    pub const PORT_INFO_CAPMASK_MATCH: u16 = 1 << 13;
+    /// `capability_mask2`: [`super::JOIN_SEND_ONLY_FULL`] is known.
+    pub const SEND_ONLY_FULL_MEMBER: u32 = 1 << 1;
 }
 
 /// What the data of a subnet administration datagram may be.

@@ -21,6 +21,8 @@ pub const JOIN_FULL: u8 = 1 << 0;
 pub const JOIN_NON: u8 = 1 << 1;
 /// A member that only sends, and does not keep the group alive.
 pub const JOIN_SEND_ONLY: u8 = 1 << 2;
+/// A member that only sends, and keeps the group alive.
+pub const JOIN_SEND_ONLY_FULL: u8 = 1 << 3;
 
 attribute! {
     /// A multicast group and one of its members.

@@ -120,6 +120,12 @@ impl MulticastForwardingTable {
     pub const fn position(attr_mod: u32) -> u8 {
         (attr_mod >> 28) as u8
     }
+
+    /// The attribute modifier of a block (9 bits) and a position (4 bits).
+    #[inline]
+    pub const fn modifier(block: u16, position: u8) -> u32 {
+        (position as u32) << 28 | (block & 0x1ff) as u32
+    }
 }
 
 impl Attribute for MulticastForwardingTable {
@@ -178,6 +184,7 @@ mod tests {
         assert_eq!(out, data);
         assert_eq!(MulticastForwardingTable::block(0xf000_01ff), 0x1ff);
         assert_eq!(MulticastForwardingTable::position(0xf000_01ff), 0xf);
+        assert_eq!(MulticastForwardingTable::modifier(0x1ff, 0xf), 0xf000_01ff);
     }
 
     #[test]

@@ -46,6 +46,14 @@ macro_rules! trap_details {
     };
 }
 
+/// Of the subnet manager: a port has come.
+pub const GID_IN_SERVICE: u16 = 64;
+/// Of the subnet manager: a port has gone.
+pub const GID_OUT_OF_SERVICE: u16 = 65;
+/// Of the subnet manager: a multicast group was made.
+pub const GROUP_CREATED: u16 = 66;
+/// Of the subnet manager: a multicast group has ended.
+pub const GROUP_DELETED: u16 = 67;
 /// Trap: the state of a link of a switch changed.
 pub const LINK_STATE_CHANGE: u16 = 128;
 /// Trap: local link integrity errors passed their threshold.
@@ -66,6 +74,15 @@ pub const BAD_PKEY: u16 = 257;
 pub const BAD_QKEY: u16 = 258;
 /// Trap: a bad P_Key at an external port of a switch.
 pub const BAD_PKEY_SWITCH: u16 = 259;
+
+attribute! {
+    /// Details of [`GID_IN_SERVICE`], [`GID_OUT_OF_SERVICE`], [`GROUP_CREATED`] and [`GROUP_DELETED`].
+    pub struct GidEvent [54] {
+        /// The port or group.
+        gid: Gid = 48, 128;
+    }
+}
+trap_details!(GidEvent, SubnetManagement);
 
 attribute! {
     /// Details of [`LINK_STATE_CHANGE`].
@@ -261,6 +278,18 @@ mod tests {
         let bytes = [0, 0, 1, 2, 0, 1, 0x11, 0x12, 0x13, 0x14, 0, 1, 0x21, 0x22];
         assert_eq!(details[..bytes.len()], bytes[..]);
         assert_eq!(CapabilityChange::parse(&details), value);
+    }
+
+    #[test]
+    fn gid_event_known_bytes() {
+        let value = GidEvent {
+            gid: Gid::new([0x11; 16]),
+        };
+        let details = value.emit();
+        assert_eq!(details[..6], [0; 6][..]);
+        assert_eq!(details[6..22], [0x11; 16][..]);
+        assert_eq!(details[22..], [0; 32][..]);
+        assert_eq!(GidEvent::parse(&details), value);
     }
 
     #[test]
