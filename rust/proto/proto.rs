@@ -6,6 +6,7 @@
 //! - [`transport`]: queue pairs, from work requests to packets and back.
 //! - [`fabric`]: the switch and the management agents of switches and channel adapters.
 //! - [`sm`]: the subnet manager.
+//! - [`sa`]: subnet administration.
 //! - [`capture`]: captured packets, on their way to a reader.
 //! - [`fault`]: what a port does to packets on purpose.
 
@@ -15,6 +16,7 @@
 pub mod capture;
 pub mod fabric;
 pub mod fault;
+pub mod sa;
 pub mod sm;
 pub mod time;
 pub mod transport;

@@ -8,6 +8,7 @@
 //!
 //! - [`topology`]: nodes, ports, links. [`fifo`]: the ports that are still to be asked.
 //! - [`exchange`]: requests on their way. [`way`]: how they get there. [`compose`]: what they say.
+//! - [`multicast`], [`trees`]: multicast forwarding tables. [`subnet`], [`notices`]: what subnet administration needs.
 //! - [`phase`]: the order of a sweep; [`discover`], [`lids`], [`ranks`], [`routes`], [`tables`], [`settings`]: its
 //!   parts.
 //! - [`elect`]: other subnet managers. [`inbox`]: what arrives.
@@ -26,18 +27,26 @@ mod exchange;
 mod fifo;
 mod inbox;
 mod lids;
+mod multicast;
+mod notices;
 mod phase;
 mod ranks;
 mod routes;
 mod settings;
+mod subnet;
 mod tables;
 mod topology;
+mod trees;
 mod way;
 
+pub use inbox::Reply;
+pub use notices::Told;
+pub(crate) use subnet::Passage;
 pub use topology::{
     Node,
     Port, //
 };
+pub(crate) use trees::Leaf;
 
 use self::elect::Rivals;
 use self::exchange::{
@@ -48,6 +57,11 @@ use self::exchange::{
 use self::fifo::Fifo;
 use self::inbox::Replies;
 use self::lids::Lids;
+use self::multicast::{
+    Multicast,
+    Part, //
+};
+use self::notices::Notices;
 use self::phase::Phase;
 use self::ranks::Ranks;
 use self::tables::Tables;
@@ -55,7 +69,10 @@ use self::topology::{
     Topology,
     NONE, //
 };
-use crate::fabric::switch::Lrh;
+use crate::fabric::switch::{
+    Lrh,
+    PortMask, //
+};
 use crate::fabric::Mad;
 use crate::time::{
     Duration,
@@ -86,6 +103,15 @@ pub trait Storage {
     type Lfts: DerefMut<Target = [u8]>;
     /// `false`; for each switch a 64th of the number of LIDs.
     type Dirty: DerefMut<Target = [bool]>;
+    /// Of any values; for each switch (of which there are as many as [`Self::Lfts`] has rows) as many as there are
+    /// multicast LIDs, a multiple of 32 of at most 16352. May be empty.
+    type Mfts: DerefMut<Target = [PortMask]>;
+    /// Of any values; for each switch a 32nd of the number of multicast LIDs.
+    type Unknown: DerefMut<Target = [u16]>;
+    /// [`Told::new`] each: what traps tell between two looks of subnet administration. May be empty.
+    type Notices: DerefMut<Target = [Told]>;
+    /// [`Reply::new`] each: the largest number of answers that wait to be sent.
+    type Replies: DerefMut<Target = [Reply]>;
 }
 
 /// The storage that a subnet manager is made with.
@@ -98,6 +124,13 @@ pub struct Stock<S: Storage> {
     pub lids: S::Lids,
     pub lfts: S::Lfts,
     pub dirty: S::Dirty,
+    /// The multicast tables as switches have them.
+    pub mfts: S::Mfts,
+    /// The multicast tables as they are to be: as large.
+    pub mfts_due: S::Mfts,
+    pub unknown: S::Unknown,
+    pub notices: S::Notices,
+    pub replies: S::Replies,
 }
 
 /// How a subnet manager behaves.
@@ -203,10 +236,13 @@ pub struct Manager<S: Storage> {
     config: Config,
     topology: Topology<S>,
     tables: Tables<S>,
+    multicast: Multicast<S>,
     lids: Lids<S>,
     ranks: Ranks<S>,
     exchange: Exchange,
-    replies: Replies,
+    replies: Replies<S::Replies>,
+    /// What traps have told, for subnet administration.
+    notices: Notices<S::Notices>,
     /// Ports that the sweep has something to ask of.
     queue: Fifo,
     /// The same, where there is no way to them yet.
@@ -247,14 +283,17 @@ impl<S: Storage> Manager<S> {
     pub fn new(config: Config, stock: Stock<S>) -> Option<Self> {
         let lids = Lids::new(stock.lids)?;
         let tables = Tables::new(stock.lfts, stock.dirty, lids.capacity())?;
+        let multicast = Multicast::new(stock.mfts, stock.mfts_due, stock.unknown, tables.rows())?;
         Some(Self {
             config,
             topology: Topology::new(stock.nodes, stock.ports, stock.buckets),
             tables,
+            multicast,
             lids,
             ranks: Ranks::new(stock.order),
             exchange: Exchange::new(config.timeout, config.tries),
-            replies: Replies::EMPTY,
+            replies: Replies::new(stock.replies),
+            notices: Notices::new(stock.notices),
             queue: Fifo::EMPTY,
             deferred: Fifo::EMPTY,
             phase: Phase::Idle,
@@ -290,7 +329,8 @@ impl<S: Storage> Manager<S> {
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle && self.exchange.len() == 0 && self.sweep_at.is_none()
+        let at_rest = self.phase == Phase::Idle && self.exchange.len() == 0;
+        at_rest && self.sweep_at.is_none() && !(self.ready && self.multicast.pending)
     }
 
     /// What it has done and met.
@@ -321,7 +361,7 @@ impl<S: Storage> Manager<S> {
     pub fn request_sweep(&mut self, now: Instant) {
         match (self.state, self.phase) {
             (SmState::Standby | SmState::NotActive, _) => {}
-            (_, Phase::Idle | Phase::Light(_)) => self.sweep_at = Some(now),
+            _ if self.phase.is_interruptible() => self.sweep_at = Some(now),
             _ => self.again = true,
         }
     }
@@ -368,7 +408,7 @@ impl<S: Storage> Manager<S> {
     /// Begins what is due at `now`.
     fn on_time(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if !matches!(self.phase, Phase::Idle | Phase::Light(_)) {
+        if !self.phase.is_interruptible() {
             return;
         }
         if is_due(self.sweep_at) {
@@ -376,6 +416,11 @@ impl<S: Storage> Manager<S> {
             self.begin_sweep();
         } else if self.phase == Phase::Idle && self.exchange.len() == 0 {
             match self.state {
+                SmState::Master if self.ready && self.multicast.pending => {
+                    self.multicast.pending = false;
+                    self.multicast.failed = false;
+                    self.phase = Phase::Prune(0, Part::FIRST);
+                }
                 SmState::Master if is_due(self.light_at) => {
                     self.act_count = self.act_count.wrapping_add(1);
                     self.phase = Phase::Light(0);
@@ -403,7 +448,7 @@ impl<S: Storage> Manager<S> {
         let timer = match (self.phase, self.state) {
             (Phase::Idle, SmState::Master) => [self.sweep_at, self.light_at],
             (Phase::Idle, SmState::Standby) => [self.sweep_at, self.poll_at],
-            (Phase::Idle | Phase::Light(_), _) => [self.sweep_at, None],
+            (phase, _) if phase.is_interruptible() => [self.sweep_at, None],
             _ => [None, None],
         };
         let timers = timer.into_iter().flatten();

@@ -301,6 +301,7 @@ fn seat(world: &mut World, at: Place, priority: u8, guid: Guid) -> usize {
         switches: 32,
         ports: 512,
         lids: 128,
+        mlids: 0,
     };
     world.seat(at, manager(config, limits))
 }

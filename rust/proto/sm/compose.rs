@@ -39,6 +39,7 @@ pub(super) const fn subject(ask: Ask) -> (u16, u8) {
         Ask::Info => (attr::PORT_INFO, method::GET),
         Ask::SetPort | Ask::Arm | Ask::Activate => (attr::PORT_INFO, method::SET),
         Ask::SetTable(_) => (attr::LINEAR_FORWARDING_TABLE, method::SET),
+        Ask::Prune(_) | Ask::Graft(_) => (attr::MULTICAST_FORWARDING_TABLE, method::SET),
         Ask::Manager => (attr::SM_INFO, method::GET),
         Ask::Handover | Ask::Acknowledge => (attr::SM_INFO, method::SET),
     }
@@ -75,6 +76,7 @@ impl<S: Storage> Manager<S> {
                 self.topology.port(errand.port)?.number.get().into()
             }
             Ask::SetTable(block) => block.into(),
+            Ask::Prune(part) | Ask::Graft(part) => part.modifier(),
             Ask::Handover => SmInfo::HANDOVER,
             Ask::Acknowledge => SmInfo::ACKNOWLEDGE,
             _ => 0,
@@ -106,6 +108,11 @@ impl<S: Storage> Manager<S> {
             Ask::SetTable(block) => {
                 let node = self.topology.node_of(errand.port)?;
                 smp.set_attribute(&self.tables.block(node.row, block)?);
+            }
+            Ask::Prune(part) | Ask::Graft(part) => {
+                let row = self.topology.node_of(errand.port)?.row;
+                let prune = matches!(errand.ask, Ask::Prune(_));
+                smp.set_attribute(&self.multicast.part(row, part, prune)?);
             }
             Ask::Handover | Ask::Acknowledge => smp.set_attribute(&self.sm_info()),
             _ => {}

@@ -20,6 +20,7 @@ use wire::mad::smp::{
     NodeDescription,
     NodeInfo,
     NodeType,
+    PortState,
     Smp,
     SwitchInfo, //
 };
@@ -185,8 +186,10 @@ impl<S: Storage> Manager<S> {
         let Some(entry) = self.topology.port_mut(port) else {
             return;
         };
+        let missed = sweep.wrapping_sub(entry.seen) > 1;
         entry.set_info(smp.data());
         entry.seen = sweep;
+        entry.returned |= missed && entry.info().port_state >= PortState::Armed as u8;
         let leads_on = entry.is_up() && entry.number != PortNum::MANAGEMENT;
         let Some(entry) = self.topology.port(port) else {
             return;

@@ -2,6 +2,7 @@
 
 //! Requests on their way: a bounded number, each repeated until it is answered or given up.
 
+use super::multicast::Part;
 use crate::time::{
     Duration,
     Instant, //
@@ -30,6 +31,10 @@ pub(super) enum Ask {
     SetSwitch,
     /// To take a block of the linear forwarding table.
     SetTable(u16),
+    /// To take ports out of a part of the multicast forwarding table.
+    Prune(Part),
+    /// To take a part of the multicast forwarding table as it is to be.
+    Graft(Part),
     /// To become Armed.
     Arm,
     /// To become Active.

@@ -17,6 +17,7 @@ use super::{
 use crate::fabric::switch::Lrh;
 use crate::fabric::Mad;
 use crate::time::Instant;
+use core::ops::DerefMut;
 use wire::mad::smp::{
     attr,
     trap,
@@ -37,28 +38,37 @@ use wire::mad::{
 };
 use wire::Lid;
 
-/// The largest number of answers that wait to be sent. Who gets none asks again.
-const REPLIES: usize = 8;
+/// An answer that waits to be sent; or none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reply(Option<Transmit>);
 
-/// Answers and the like that wait to be sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Replies {
-    ring: [Option<Transmit>; REPLIES],
+impl Reply {
+    /// No answer.
+    pub const fn new() -> Self {
+        Self(None)
+    }
 }
 
-impl Replies {
-    pub(super) const EMPTY: Self = Self {
-        ring: [None; REPLIES],
-    };
+/// Answers and the like that wait to be sent.
+pub(super) struct Replies<P> {
+    places: P,
+}
 
+impl<P: DerefMut<Target = [Reply]>> Replies<P> {
+    pub(super) fn new(mut places: P) -> Self {
+        places.fill(Reply::new());
+        Self { places }
+    }
+
+    /// Has this sent, if there is room. Who gets no answer asks again.
     fn push(&mut self, transmit: Transmit) {
-        if let Some(place) = self.ring.iter_mut().find(|place| place.is_none()) {
-            *place = Some(transmit);
+        if let Some(place) = self.places.iter_mut().find(|place| place.0.is_none()) {
+            *place = Reply(Some(transmit));
         }
     }
 
     pub(super) fn pop(&mut self) -> Option<Transmit> {
-        self.ring.iter_mut().find_map(Option::take)
+        self.places.iter_mut().find_map(|place| place.0.take())
     }
 }
 
@@ -113,6 +123,10 @@ impl<S: Storage> Manager<S> {
                 let row = self.topology.node_of(port).map_or(NONE, |node| node.row);
                 self.tables.mark(row, usize::from(block), false);
             }
+            Ask::Prune(part) | Ask::Graft(part) => {
+                let row = self.topology.node_of(port).map_or(NONE, |node| node.row);
+                self.multicast.told(row, part, &smp.attribute());
+            }
             Ask::Manager => self.rival_told(port, &smp.attribute()),
             Ask::Handover => self.start_standby(port, now),
             Ask::Acknowledge => {}
@@ -124,6 +138,7 @@ impl<S: Storage> Manager<S> {
         let state = smp.attribute::<PortInfo>().port_state;
         if let Some(port) = self.topology.port_mut(errand.port) {
             port.set_info(smp.data());
+            port.returned = false;
         }
         let reached = match errand.ask {
             Ask::Arm => state >= PortState::Armed as u8,
@@ -140,6 +155,7 @@ impl<S: Storage> Manager<S> {
             Ask::Manager if self.state == SmState::Standby => self.rediscover(now),
             // One that does not answer is no subnet manager.
             Ask::Manager | Ask::Acknowledge => {}
+            Ask::Prune(_) | Ask::Graft(_) => self.multicast.failed = true,
             _ => self.report.trouble = true,
         }
     }
@@ -175,6 +191,7 @@ impl<S: Storage> Manager<S> {
                 dlid: lrh.slid,
             },
         });
+        self.notices.push(&notice, lrh.slid);
         let changes = matches!(
             notice.trap,
             trap::LINK_STATE_CHANGE | trap::CAPABILITY_CHANGE | trap::SYSTEM_IMAGE_GUID_CHANGE

@@ -9,6 +9,7 @@ use super::exchange::{
     Ask,
     Errand, //
 };
+use super::multicast::Part;
 use super::settings::{
     own_lid,
     settings, //
@@ -54,12 +55,26 @@ pub(super) enum Phase {
     Arm(u32),
     /// Bringing links to Active; the next port.
     Activate(u32),
+    /// Taking ports out of multicast tables; the next switch, and its next part.
+    Prune(u32, Part),
+    /// Adding ports to multicast tables; the same.
+    Graft(u32, Part),
     /// Handing the subnet over, or saying that it was taken over.
     Announce,
     /// The light sweep; the next switch.
     Light(u32),
     /// Asking the master, in STANDBY; its port.
     Watch(Option<u32>),
+}
+
+impl Phase {
+    /// Whether a heavy sweep may begin now.
+    pub(super) const fn is_interruptible(self) -> bool {
+        matches!(
+            self,
+            Self::Idle | Self::Light(_) | Self::Prune(..) | Self::Graft(..)
+        )
+    }
 }
 
 /// Switches to be visited by one call that makes routes.
@@ -85,6 +100,8 @@ impl<S: Storage> Manager<S> {
             Phase::Arm(next) => self.next_port(next, Phase::Arm),
             Phase::Activate(next) => self.next_port(next, Phase::Activate),
             Phase::Tables(node, block) => self.next_table(node, block),
+            Phase::Prune(node, part) => self.next_multicast(node, part, true),
+            Phase::Graft(node, part) => self.next_multicast(node, part, false),
             Phase::Announce => self.next_announcement(),
             Phase::Light(next) => self.next_light(next),
             Phase::Watch(master) => {
@@ -175,6 +192,7 @@ impl<S: Storage> Manager<S> {
             if start.is_none() {
                 if node.rewrite {
                     self.tables.mark_all(node.row, top);
+                    self.multicast.forget(node.row);
                     if let Some(node) = self.topology.node_mut(index) {
                         node.rewrite = false;
                     }
@@ -271,6 +289,8 @@ impl<S: Storage> Manager<S> {
             Phase::Arm(_) => Phase::Activate(0),
             Phase::Activate(_) => Phase::Announce,
             Phase::Watch(_) => Phase::Idle,
+            Phase::Prune(..) if !self.multicast.failed => Phase::Graft(0, Part::FIRST),
+            Phase::Prune(..) | Phase::Graft(..) => return self.finish_multicast(now),
             Phase::Announce | Phase::Light(_) => return self.finish(now),
         };
     }
@@ -363,6 +383,7 @@ impl<S: Storage> Manager<S> {
         }
         self.report.sweeps = self.report.sweeps.saturating_add(1);
         self.ready = self.state == SmState::Master;
+        self.multicast.pending |= self.ready;
         if core::mem::take(&mut self.again) {
             self.sweep_at = Some(now);
         } else if self.report.trouble {

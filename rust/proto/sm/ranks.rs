@@ -46,6 +46,7 @@ impl<S: Storage> Ranks<S> {
             if let Some(node) = topology.node_mut(node) {
                 node.position = NONE;
                 node.first_link = NONE;
+                node.parent = NONE;
             }
         }
         let Some(root) = root(topology) else {
@@ -69,9 +70,9 @@ impl<S: Storage> Ranks<S> {
         let mut last = NONE;
         for number in 1..=info.num_ports {
             let port = first.saturating_add(u32::from(number));
-            let Some(far) = topology
+            let Some((there, far)) = topology
                 .link(port)
-                .and_then(|far| Some(topology.port(far)?.node))
+                .and_then(|there| Some((there, topology.port(there)?.node)))
             else {
                 continue;
             };
@@ -82,6 +83,9 @@ impl<S: Storage> Ranks<S> {
             last = port;
             if topology.node(far).is_some_and(|far| far.position == NONE) {
                 all &= self.append(topology, far);
+                if let Some(far) = topology.node_mut(far) {
+                    far.parent = there;
+                }
             }
         }
         all

@@ -58,7 +58,8 @@ pub(super) fn settings<S: Storage>(
         info.neighbor_mtu = common_mtu(&told, &there);
         info.operational_vls = told.vl_cap.min(there.vl_cap);
     }
-    let differs = info.mkey != told.mkey
+    let differs = (near.returned && info.client_reregister)
+        || info.mkey != told.mkey
         || info.lid != told.lid
         || info.lmc != told.lmc
         || info.master_sm_lid != told.master_sm_lid
@@ -85,7 +86,8 @@ fn set_addresses<S: Storage>(
     info.master_sm_sl = config.sl;
     info.gid_prefix = config.gid_prefix;
     info.subnet_timeout = SUBNET_TIMEOUT;
-    let is_new = told.port_state == PortState::Init as u8
+    let is_new = port.returned
+        || told.port_state == PortState::Init as u8
         || told.master_sm_lid != info.master_sm_lid
         || told.lid != info.lid;
     info.client_reregister = is_new && told.capability_mask & cap::CLIENT_REREGISTRATION != 0;

@@ -41,6 +41,11 @@ impl<S: Storage> Tables<S> {
         })
     }
 
+    /// The number of rows that there may be.
+    pub(super) const fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// A row for a switch that has none; `None` if there are no more.
     pub(super) fn add_row(&mut self) -> Option<u32> {
         let row = self.rows_used;
@@ -67,6 +72,12 @@ impl<S: Storage> Tables<S> {
             *entry = port;
             self.mark(row, column / BLOCK, true);
         }
+    }
+
+    /// The port for `lid`; `None` if it leads nowhere.
+    pub(super) fn get(&self, row: u32, lid: Lid) -> Option<u8> {
+        let at = self.index(row, usize::from(lid.get()))?;
+        self.lfts.get(at).copied().filter(|port| *port != NO_PORT)
     }
 
     /// Marks all blocks up to the one of `top`: the switch is known to have none of them.
@@ -120,9 +131,12 @@ impl<S: Storage> Tables<S> {
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_proto_sm_tables))]
 mod tests {
     use super::*;
+    use crate::fabric::switch::PortMask;
     use crate::sm::{
         Node,
-        Port, //
+        Port,
+        Reply,
+        Told, //
     };
 
     /// Room for two switches and 128 LIDs.
@@ -136,6 +150,10 @@ mod tests {
         type Lids = &'static mut [u32];
         type Lfts = Lent<[u8; 256]>;
         type Dirty = Lent<[bool; 4]>;
+        type Mfts = &'static mut [PortMask];
+        type Unknown = &'static mut [u16];
+        type Notices = &'static mut [Told];
+        type Replies = &'static mut [Reply];
     }
 
     /// An array as a slice.

@@ -7,6 +7,7 @@
 
 use super::fifo::Fifo;
 use super::Storage;
+use crate::fabric::switch::PortMask;
 use wire::mad::smp::{
     Attribute,
     NodeDescription,
@@ -57,6 +58,29 @@ pub struct Node {
     pub(super) hops: u32,
     /// A switch above sends packets for the present destination down to this one.
     pub(super) committed: bool,
+    /// The port by which the way to the first switch of the order leaves; [`NONE`] at that one.
+    pub(super) parent: u32,
+    /// What the tree of a multicast group needs to know of this switch.
+    pub(super) branch: Branch,
+}
+
+/// A switch in the tree of the present multicast group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Branch {
+    /// Members at this switch and below.
+    pub(super) members: u32,
+    /// Those of them that receive.
+    pub(super) receivers: u32,
+    /// Where packets of the group leave.
+    pub(super) mask: PortMask,
+}
+
+impl Branch {
+    pub(super) const NONE: Self = Self {
+        members: 0,
+        receivers: 0,
+        mask: PortMask::EMPTY,
+    };
 }
 
 impl Node {
@@ -91,6 +115,8 @@ impl Node {
             down: NONE,
             hops: NONE,
             committed: false,
+            parent: NONE,
+            branch: Branch::NONE,
         }
     }
 
@@ -163,6 +189,10 @@ pub struct Port {
     /// The next port of this switch with a link to another switch.
     pub(super) next_link: u32,
     pub(super) task: Task,
+    /// The port was not there for a while, and does not know that: it is to register anew.
+    pub(super) returned: bool,
+    /// Subnet administration has told that the port is in service.
+    pub(super) served: bool,
 }
 
 /// What a sweep is to ask next of a port in the queue.
@@ -198,7 +228,14 @@ impl Port {
             next: NONE,
             next_link: NONE,
             task: Task::Describe,
+            returned: false,
+            served: false,
         }
+    }
+
+    /// The GUID of a port that has a LID.
+    pub const fn guid(&self) -> Guid {
+        self.guid
     }
 
     /// The number of the port.

@@ -66,7 +66,14 @@ impl sm::Storage for Heap {
     type Lids = KVVec<u32>;
     type Lfts = KVVec<u8>;
     type Dirty = KVVec<bool>;
+    type Mfts = KVVec<PortMask>;
+    type Unknown = KVVec<u16>;
+    type Notices = KVVec<sm::Told>;
+    type Replies = KVVec<sm::Reply>;
 }
+
+/// Answers of the subnet manager that wait to be sent.
+const REPLIES: usize = 8;
 
 /// How large a subnet may be.
 #[derive(Clone, Copy)]
@@ -116,6 +123,11 @@ pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>>
         lids: KVVec::from_elem(0, lids, GFP_KERNEL)?,
         lfts: KVVec::from_elem(0, entries, GFP_KERNEL)?,
         dirty: KVVec::from_elem(false, entries / LinearForwardingTable::ENTRIES, GFP_KERNEL)?,
+        mfts: KVVec::new(),
+        mfts_due: KVVec::new(),
+        unknown: KVVec::new(),
+        notices: KVVec::new(),
+        replies: KVVec::from_elem(sm::Reply::new(), REPLIES, GFP_KERNEL)?,
     };
     Ok(KBox::new(
         Manager::new(config, stock).ok_or(EINVAL)?,

@@ -60,7 +60,10 @@ impl Rate {
 
     /// The rate of a code; `None` for a reserved one.
     pub fn from_code(code: u8) -> Option<Self> {
-        let place = (0..=u8::MAX).zip(RATES).find(|(_, entry)| entry.0 == code)?.0;
+        let place = (0..=u8::MAX)
+            .zip(RATES)
+            .find(|(_, entry)| entry.0 == code)?
+            .0;
         Some(Self { place })
     }
 
@@ -85,7 +88,9 @@ impl Rate {
 
     /// The fastest rate of at most `mbps`; the slowest one if there is none.
     pub fn fitting(mbps: u32) -> Self {
-        let fits = (0..=u8::MAX).zip(RATES).take_while(|(_, (_, rate))| *rate <= mbps);
+        let fits = (0..=u8::MAX)
+            .zip(RATES)
+            .take_while(|(_, (_, rate))| *rate <= mbps);
         let place = fits.last().map_or(0, |(place, _)| place);
         Self { place }
     }

@@ -16,6 +16,7 @@ use proto::fabric::switch::{
     NO_PORT, //
 };
 use proto::fabric::tables::SlToVl;
+use proto::sa;
 use proto::sm::{
     self,
     Config,
@@ -45,7 +46,31 @@ impl sm::Storage for Vectors {
     type Lids = Vec<u32>;
     type Lfts = Vec<u8>;
     type Dirty = Vec<bool>;
+    type Mfts = Vec<PortMask>;
+    type Unknown = Vec<u16>;
+    type Notices = Vec<sm::Told>;
+    type Replies = Vec<sm::Reply>;
 }
+
+impl sa::Storage for Vectors {
+    type Groups = Vec<sa::Group>;
+    type Members = Vec<sa::Member>;
+    type Services = Vec<sa::Service>;
+    type Subscriptions = Vec<sa::Subscription>;
+    type Reports = Vec<sa::Pending>;
+    type Requests = Vec<sa::Request>;
+    type Transfers = Vec<sa::Transfer>;
+    type Tables = Vec<u8>;
+}
+
+/// Traps that are kept, and answers that wait to be sent.
+const NOTICES: usize = 16;
+const REPLIES: usize = 8;
+
+/// The number of multicast LIDs.
+pub(crate) const MLIDS: usize = 64;
+
+pub(crate) type TestAgent = sa::Agent<Vectors>;
 
 pub(crate) type TestManager = Manager<Vectors>;
 
@@ -75,7 +100,7 @@ pub(crate) fn switch(guid: u64, ports: usize, lids: usize) -> Switch<Vectors> {
     let tables = Tables {
         ports: vec![SwitchPort::new(Mtu::B4096); all],
         lft: vec![NO_PORT; lids],
-        mft: vec![PortMask::EMPTY; 32],
+        mft: vec![PortMask::EMPTY; MLIDS],
         sl_to_vl: vec![SlToVl::new(); all * all],
     };
     Switch::new(identity(guid), tables).expect("the sizes are right")
@@ -96,6 +121,7 @@ pub(crate) struct Limits {
     pub(crate) switches: usize,
     pub(crate) ports: usize,
     pub(crate) lids: usize,
+    pub(crate) mlids: usize,
 }
 
 impl Limits {
@@ -104,7 +130,11 @@ impl Limits {
         self.nodes * (size_of::<sm::Node>() + 4)
             + self.ports * size_of::<sm::Port>()
             + self.switches * (4 + self.lids + self.lids / 64)
+            + self.switches * self.mlids * 2 * size_of::<PortMask>()
+            + self.switches * self.mlids / 32 * 2
             + self.lids * 4
+            + NOTICES * size_of::<sm::Told>()
+            + REPLIES * size_of::<sm::Reply>()
             + size_of::<TestManager>()
     }
 }
@@ -119,6 +149,11 @@ pub(crate) fn manager(config: Config, limits: Limits) -> TestManager {
         lids: vec![0; limits.lids],
         lfts: vec![0; limits.switches * limits.lids],
         dirty: vec![false; limits.switches * limits.lids / 64],
+        mfts: vec![PortMask::EMPTY; limits.switches * limits.mlids],
+        mfts_due: vec![PortMask::EMPTY; limits.switches * limits.mlids],
+        unknown: vec![0; limits.switches * limits.mlids / 32],
+        notices: vec![sm::Told::new(); NOTICES],
+        replies: vec![sm::Reply::new(); REPLIES],
     };
     Manager::new(config, stock).expect("the sizes are right")
 }

@@ -108,6 +108,7 @@ impl Shape {
                 + 3 * self.adapters.len()
                 + 8,
             lids,
+            mlids: 0,
         };
         let mut world = World::new();
         for ports in &degree {

@@ -8,9 +8,11 @@ use crate::nodes::{
     switch,
     Node,
     Place,
+    TestAgent,
     TestManager, //
 };
 use proto::fabric::link::LinkAction;
+use proto::fabric::port::PortEvent;
 use proto::fabric::sma::MadVerdict;
 use proto::fabric::switch::{
     Forward,
@@ -19,6 +21,10 @@ use proto::fabric::switch::{
     SmpVerdict, //
 };
 use proto::fabric::Mad;
+use proto::sa::{
+    self,
+    Address, //
+};
 use proto::sm::{
     Next,
     Transmit, //
@@ -37,7 +43,10 @@ use std::collections::{
 };
 use wire::{
     Lid,
-    PortNum, //
+    PKey,
+    PortNum,
+    Qpn,
+    Sl, //
 };
 
 /// Time that a datagram takes over a link, and through an agent.
@@ -52,6 +61,8 @@ enum Event {
     Deliver { at: Place, lrh: Lrh, mad: Box<Mad> },
     /// A node may have a trap to send.
     Trap(usize),
+    /// A datagram reaches QP1.
+    Gmp(Box<Gmp>),
     /// A subnet manager wants to be polled.
     Wake(usize),
 }
@@ -87,7 +98,19 @@ impl Eq for Entry {}
 pub(crate) struct Seat {
     pub(crate) at: Place,
     pub(crate) manager: TestManager,
+    /// Subnet administration, where it is there.
+    pub(crate) agent: Option<TestAgent>,
     pub(crate) alive: bool,
+    /// When it will be polled next.
+    wake: Option<Instant>,
+}
+
+/// A datagram that has come to QP1.
+#[derive(Clone, Debug)]
+pub(crate) struct Gmp {
+    pub(crate) at: Place,
+    pub(crate) from: Address,
+    pub(crate) mad: Mad,
 }
 
 /// The fabric.
@@ -95,11 +118,17 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) cables: Cables,
     pub(crate) seats: Vec<Seat>,
+    /// What has come to QP1 of a port without subnet administration.
+    pub(crate) gmps: Vec<Gmp>,
     pub(crate) now: Instant,
     /// Of 1000 datagrams so many are lost at each link.
     pub(crate) loss: u64,
+    /// The same for those of QP1 alone.
+    pub(crate) gmp_loss: u64,
     /// Of 1000 datagrams so many reach a subnet manager with a wrong byte.
     pub(crate) noise: u64,
+    /// How often adapters were asked to register anew.
+    pub(crate) registrations: BTreeMap<Place, u64>,
     /// Datagrams that went over a link.
     pub(crate) hops: u64,
     /// When a subnet manager has last sent something.
@@ -117,8 +146,11 @@ impl World {
             nodes: Vec::new(),
             cables: Cables::default(),
             seats: Vec::new(),
+            gmps: Vec::new(),
+            registrations: BTreeMap::new(),
             now: Instant::from_nanos(1),
             loss: 0,
+            gmp_loss: 0,
             noise: 0,
             hops: 0,
             last_sent: Instant::from_nanos(1),
@@ -156,10 +188,12 @@ impl World {
         self.seats.push(Seat {
             at,
             manager,
+            agent: None,
             alive: true,
+            wake: None,
         });
         let seat = self.seats.len() - 1;
-        self.put(now, Event::Wake(seat));
+        self.wake(seat, Some(now));
         self.traps(at.0);
         seat
     }
@@ -178,7 +212,7 @@ impl World {
     /// Asks a subnet manager for a heavy sweep.
     pub(crate) fn sweep(&mut self, seat: usize) {
         self.seats[seat].manager.request_sweep(self.now);
-        self.put(self.now, Event::Wake(seat));
+        self.wake(seat, Some(self.now));
     }
 
     /// Plugs a cable in.
@@ -230,7 +264,7 @@ impl World {
                 self.seats[0].manager.report()
             );
         }
-        Duration::from_nanos(self.last_sent.nanos() - start.nanos())
+        Duration::from_nanos(self.last_sent.nanos().saturating_sub(start.nanos()))
     }
 
     /// A pseudo-random number below `bound`.
@@ -265,27 +299,137 @@ impl World {
                 self.trap_at.remove(&node);
                 self.traps(node);
             }
-            Event::Wake(seat) => self.poll(seat),
+            Event::Gmp(gmp) => self.gmp_arrives(*gmp),
+            // One that was put off, or done before, is none any more.
+            Event::Wake(seat) if self.seats[seat].wake.is_some_and(|at| at <= self.now) => {
+                self.seats[seat].wake = None;
+                self.poll(seat);
+            }
+            Event::Wake(_) => {}
         }
         true
     }
 
-    /// Does what a subnet manager wants.
+    /// Does what a subnet manager wants, and subnet administration.
     fn poll(&mut self, seat: usize) {
         while self.seats[seat].alive {
+            let mut at_rest = false;
             match self.seats[seat].manager.poll(self.now) {
                 Next::Send(transmit) => {
                     self.last_sent = self.now;
                     self.send(self.seats[seat].at, transmit);
+                    continue;
                 }
                 Next::Again => {}
                 Next::Wait(at) => {
-                    if let Some(at) = at {
-                        self.put(at, Event::Wake(seat));
-                    }
-                    return;
+                    at_rest = true;
+                    self.wake(seat, at);
                 }
             }
+            if self.poll_agent(seat) && at_rest {
+                return;
+            }
+        }
+    }
+
+    /// Has a seat polled at a time, if it is not before that.
+    fn wake(&mut self, seat: usize, at: Option<Instant>) {
+        let known = self.seats[seat].wake;
+        if let Some(at) = at.filter(|at| known.is_none_or(|known| *at < known)) {
+            self.seats[seat].wake = Some(at);
+            self.put(at, Event::Wake(seat));
+        }
+    }
+
+    /// Does what subnet administration wants. Returns whether that is nothing now.
+    fn poll_agent(&mut self, seat: usize) -> bool {
+        loop {
+            let Seat {
+                at, manager, agent, ..
+            } = &mut self.seats[seat];
+            let (at, Some(agent)) = (*at, agent) else {
+                return true;
+            };
+            match agent.poll(manager, self.now) {
+                sa::Next::Send(sa::Transmit { mad, to }) => self.send_gmp(at, to.lid, &mad),
+                sa::Next::Again => return false,
+                sa::Next::Wait(at) => {
+                    self.wake(seat, at);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Sends a datagram from QP1 of a port to that of another.
+    pub(crate) fn send_gmp(&mut self, from: Place, dlid: Lid, mad: &Mad) {
+        let address = Address {
+            lid: self.lid(from),
+            qpn: Qpn::GSI,
+            sl: Sl::new(0),
+            pkey: PKey::DEFAULT,
+            gid: None,
+        };
+        let packet = Packet {
+            dlid,
+            pkey: Some(PKey::DEFAULT),
+            vl15: false,
+        };
+        let (mut at, mut time) = (from, self.now);
+        for _ in 0..self.nodes.len() {
+            let out = match &self.nodes[at.0] {
+                Node::Switch(switch) => match switch.forward(PortNum::new(at.1), &packet) {
+                    Forward::To(PortNum::MANAGEMENT) => {
+                        at.1 = 0;
+                        break;
+                    }
+                    Forward::To(out) => (at.0, out.get()),
+                    _ if self.lid((at.0, 0)) == dlid => break,
+                    _ => return,
+                },
+                Node::Hca(_) if self.lid(at) == dlid => break,
+                Node::Hca(_) => at,
+            };
+            let Some(next) = self.cables.far(out) else {
+                return;
+            };
+            let loss = self.loss.max(self.gmp_loss);
+            if loss != 0 && self.random(1000) < loss {
+                return;
+            }
+            at = next;
+            time = time.after(LINK);
+        }
+        let gmp = Gmp {
+            at,
+            from: address,
+            mad: *mad,
+        };
+        self.put(time, Event::Gmp(Box::new(gmp)));
+    }
+
+    /// The LID of a port.
+    pub(crate) fn lid(&self, at: Place) -> Lid {
+        let port = PortNum::new(at.1);
+        match &self.nodes[at.0] {
+            Node::Switch(switch) => switch.lid(),
+            Node::Hca(hca) => hca.port(port).expect("it is there").attrs().lid(),
+        }
+    }
+
+    fn gmp_arrives(&mut self, gmp: Gmp) {
+        let mut seats = self.seats.iter_mut();
+        let seat = seats.position(|seat| seat.alive && seat.at == gmp.at && seat.agent.is_some());
+        // Subnet administration does not ask: answers to it are those to its reports.
+        let is_request = gmp.mad[3] & 0x80 == 0 || gmp.mad[3] == 0x86;
+        match seat {
+            Some(seat) if is_request => {
+                if let Some(agent) = &mut self.seats[seat].agent {
+                    agent.on_gmp(&gmp.mad, gmp.from, self.now);
+                }
+                self.poll(seat);
+            }
+            _ => self.gmps.push(gmp),
         }
     }
 
@@ -455,6 +599,9 @@ impl World {
         };
         let mut out = [0; 256];
         let outcome = hca.process(PortNum::new(at.1), mad, &mut out, true, self.now);
+        if outcome.events.contains(PortEvent::ClientReregister) {
+            *self.registrations.entry(at).or_default() += 1;
+        }
         match outcome.verdict {
             MadVerdict::Pass => self.deliver(at, lrh, mad),
             MadVerdict::Consumed => {}

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the names are those of what is called")]
 
+pub mod agent;
 pub mod sm;
 pub mod transport;
 

@@ -3,7 +3,10 @@
 //! The subnet manager of `proto`, which is generic over its storage.
 
 use core::marker::PhantomData;
-use proto::fabric::switch::Lrh;
+use proto::fabric::switch::{
+    Lrh,
+    PortMask, //
+};
 use proto::fabric::Mad;
 use proto::sm::{
     Config,
@@ -11,8 +14,10 @@ use proto::sm::{
     Next,
     Node,
     Port,
+    Reply,
     Stock,
-    Storage, //
+    Storage,
+    Told, //
 };
 use proto::time::Instant;
 use wire::mad::smp::SmInfo;
@@ -32,6 +37,10 @@ impl<'a> Storage for Lent<'a> {
     type Lids = &'a mut [u32];
     type Lfts = &'a mut [u8];
     type Dirty = &'a mut [bool];
+    type Mfts = &'a mut [PortMask];
+    type Unknown = &'a mut [u16];
+    type Notices = &'a mut [Told];
+    type Replies = &'a mut [Reply];
 }
 
 pub fn new(guid: Guid, stock: Stock<Lent<'_>>) -> Option<Manager<Lent<'_>>> {

@@ -36,6 +36,16 @@ impl PortMask {
         }
     }
 
+    /// The ports that are in both sets.
+    #[must_use]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        let mut both = *self;
+        for (bits, other) in both.0.iter_mut().zip(other.0) {
+            *bits &= other;
+        }
+        both
+    }
+
     /// Whether no port is in the set.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 8]
@@ -51,7 +61,7 @@ impl PortMask {
 
     /// The 16 ports of position `position` (0 to 15) of a MulticastForwardingTable block: bit n is port
     /// `16 * position + n`.
-    pub(super) fn half_word(&self, position: u8) -> u16 {
+    pub(crate) fn half_word(&self, position: u8) -> u16 {
         let bits = self
             .0
             .get(usize::from(position >> 1))
@@ -65,7 +75,7 @@ impl PortMask {
     }
 
     /// Replaces the 16 ports of a position.
-    pub(super) fn set_half_word(&mut self, position: u8, ports: u16) {
+    pub(crate) fn set_half_word(&mut self, position: u8, ports: u16) {
         if let Some(bits) = self.0.get_mut(usize::from(position >> 1)) {
             *bits = if position & 1 == 0 {
                 (*bits & 0xffff_0000) | u32::from(ports)
@@ -101,6 +111,19 @@ mod tests {
         assert!(mask.contains(PortNum::new(31)));
         assert!(PortMask::EMPTY.is_empty());
         assert!(!mask.is_empty());
+    }
+
+    #[test]
+    fn both() {
+        let (mut a, mut b) = (PortMask::EMPTY, PortMask::EMPTY);
+        for port in [1, 40, 200] {
+            a.insert(PortNum::new(port));
+        }
+        for port in [2, 40, 201] {
+            b.insert(PortNum::new(port));
+        }
+        assert!(a.and(&b).iter().map(PortNum::get).eq([40]));
+        assert!(a.and(&PortMask::EMPTY).is_empty());
     }
 
     #[test]

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! NodeRecord and PortInfoRecord: what subnet management has told (IBA "NodeRecord", "PortInfoRecord").
+
+use super::component::{
+    matches,
+    Components, //
+};
+use super::serve::Found;
+use super::Request;
+use crate::sm::{
+    self,
+    Manager,
+    Node,
+    Port, //
+};
+use wire::mad::sa::{
+    NodeRecord,
+    PortInfoRecord,
+    Record,
+    DATA_LEN, //
+};
+use wire::mad::smp::{
+    NodeInfo,
+    PortInfo, //
+};
+
+/// The components of a NodeRecord.
+#[rustfmt::skip]
+const NODE: Components = &[
+    (0, 16), (16, 0), (32, 8), (40, 8), (48, 8), (56, 8), (64, 64), (128, 64), (192, 64), (256, 16),
+    (272, 16), (288, 32), (320, 8), (328, 24), (352, 512),
+];
+
+/// The components of a PortInfoRecord.
+#[rustfmt::skip]
+const PORT: Components = &[
+    (0, 16), (16, 8), (24, 0),
+    // M_Key to LocalPortNum
+    (32, 64), (96, 64), (160, 16), (176, 16), (192, 32), (224, 16), (240, 16), (256, 8),
+    // LinkWidthEnabled to LMC
+    (264, 8), (272, 8), (280, 8), (288, 4), (292, 4), (296, 4), (300, 4), (304, 2), (309, 3),
+    // LinkSpeedActive to MTUCap
+    (312, 4), (316, 4), (320, 4), (324, 4), (328, 4), (332, 4), (336, 8), (344, 8), (352, 8),
+    (360, 4), (364, 4),
+    // VLStallCount to FilterRawOutbound
+    (368, 3), (371, 5), (376, 4), (380, 1), (381, 1), (382, 1), (383, 1),
+    // violations to OverrunErrors
+    (384, 16), (400, 16), (416, 16), (432, 8), (443, 5), (451, 5), (456, 4), (460, 4),
+];
+
+/// The uppermost bit of the attribute modifier: bits of the capability mask that are asked for are to be set, whatever
+/// others are.
+const MATCH_BITS: u32 = 1 << 31;
+
+/// Whether a record is what a request asks for, `mask` saying by what.
+fn is_asked<T: Record>(mask: u64, components: Components, request: &Request, record: &T) -> bool {
+    let mut bytes = [0; DATA_LEN];
+    record.emit(&mut bytes);
+    matches(mask, components, request.sa().data(), &bytes)
+}
+
+/// The NodeRecord of the port in a place.
+pub(super) fn node<M: sm::Storage>(
+    manager: &Manager<M>,
+    request: &Request,
+    place: usize,
+) -> Found<NodeRecord> {
+    let Some((node, port)) = port_in(manager, place) else {
+        return Found::End;
+    };
+    if !manager.is_end_port(port) {
+        return Found::Nothing;
+    }
+    let record = NodeRecord {
+        lid: port.lid(),
+        info: NodeInfo {
+            port_guid: port.guid(),
+            local_port: port.number(),
+            ..*node.info()
+        },
+        description: *node.description(),
+    };
+    if is_asked(request.sa().component_mask(), NODE, request, &record) {
+        Found::Record(record)
+    } else {
+        Found::Nothing
+    }
+}
+
+/// The PortInfoRecord of the port in a place. Who is not trusted is not told its M_Key.
+pub(super) fn port<M: sm::Storage>(
+    manager: &Manager<M>,
+    request: &Request,
+    place: usize,
+    trusted: bool,
+) -> Found<PortInfoRecord> {
+    let Some((node, port)) = port_in(manager, place) else {
+        return Found::End;
+    };
+    if !manager.is_here(port) {
+        return Found::Nothing;
+    }
+    let told = port.info();
+    let record = PortInfoRecord {
+        lid: manager.lid_at(node, port),
+        port: port.number(),
+        info: PortInfo {
+            mkey: if trusted { told.mkey } else { 0 },
+            ..told
+        },
+    };
+    let mut mask = request.sa().component_mask();
+    if request.sa().header().attr_mod & MATCH_BITS != 0
+        && mask & PortInfoRecord::CAPABILITY_MASK != 0
+    {
+        mask &= !PortInfoRecord::CAPABILITY_MASK;
+        let asked = request.sa().record::<PortInfoRecord>().info.capability_mask;
+        if told.capability_mask & asked != asked {
+            return Found::Nothing;
+        }
+    }
+    if is_asked(mask, PORT, request, &record) {
+        Found::Record(record)
+    } else {
+        Found::Nothing
+    }
+}
+
+fn port_in<M: sm::Storage>(manager: &Manager<M>, place: usize) -> Option<(&Node, &Port)> {
+    let index = u32::try_from(place).ok()?;
+    if index >= manager.port_count() {
+        return None;
+    }
+    manager.port_at(index)
+}

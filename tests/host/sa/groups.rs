@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! MCMemberRecord, and the tables that follow from it.
+
+use crate::client::{
+    get,
+    gid,
+    request,
+    table, //
+};
+use crate::flood::{
+    check_group,
+    flood, //
+};
+use crate::nodes::Place;
+use crate::shapes::{
+    fat_tree,
+    guid_of, //
+    line,
+    mesh,
+    ring,
+};
+use crate::world::World;
+use crate::{
+    agent,
+    millis,
+    served,
+    shapes,
+    LIMIT, //
+};
+use proto::sa::Config;
+use proto::time::Duration;
+use std::collections::BTreeMap;
+use wire::mad::method;
+use wire::mad::sa::{
+    method as sa_method,
+    selector,
+    status,
+    McMemberRecord,
+    JOIN_FULL,
+    JOIN_NON,
+    JOIN_SEND_ONLY,
+    JOIN_SEND_ONLY_FULL, //
+};
+use wire::mad::smp::SmState;
+use wire::{
+    Gid,
+    PKey,
+    QKey, //
+};
+
+/// What it takes to join.
+const JOIN: u64 = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
+
+/// What it takes to make a group.
+const CREATE: u64 = JOIN
+    | McMemberRecord::QKEY
+    | McMemberRecord::PKEY
+    | McMemberRecord::TRAFFIC_CLASS
+    | McMemberRecord::FLOW_LABEL
+    | McMemberRecord::SL;
+
+const MTU: u64 = McMemberRecord::MTU | McMemberRecord::MTU_SELECTOR;
+const RATE: u64 = McMemberRecord::RATE | McMemberRecord::RATE_SELECTOR;
+
+/// A name of a group.
+fn name(number: u8) -> Gid {
+    Gid::new([0xff, 0x12, 0x70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, number])
+}
+
+/// The groups that are there from the start.
+fn broadcast(version: u8) -> Gid {
+    let (signature, tail) = match version {
+        4 => (0x40, [0xff; 4]),
+        _ => (0x60, [0, 0, 0, 1]),
+    };
+    let mut bytes = [
+        0xff, 0x12, signature, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    bytes[12..].copy_from_slice(&tail);
+    Gid::new(bytes)
+}
+
+fn member(world: &World, at: Place, mgid: Gid, join_state: u8) -> McMemberRecord {
+    McMemberRecord {
+        mgid,
+        port_gid: gid(world, at),
+        join_state,
+        qkey: QKey::new(0x1234),
+        pkey: PKey::DEFAULT,
+        ..McMemberRecord::default()
+    }
+}
+
+/// Joins as the kernel does: with all that is needed to make a group.
+fn join(world: &mut World, at: Place, mgid: Gid, ways: u8) -> Result<McMemberRecord, u16> {
+    let record = member(world, at, mgid, ways);
+    get(world, at, method::SET, CREATE, &record)
+}
+
+fn leave(world: &mut World, at: Place, mgid: Gid, ways: u8) -> Result<McMemberRecord, u16> {
+    let record = member(world, at, mgid, ways);
+    get(world, at, sa_method::DELETE, JOIN, &record)
+}
+
+#[test]
+fn ip_groups_are_there_from_the_start() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    for version in [4, 6] {
+        for at in &ports {
+            let wish = member(&world, *at, broadcast(version), JOIN_FULL);
+            let mask = JOIN | McMemberRecord::PKEY;
+            let told = get(&mut world, *at, method::SET, mask, &wish).expect("it joins");
+            assert_eq!(told.qkey, QKey::new(0x0b1b));
+            assert_eq!((told.pkey, told.scope, told.mtu), (PKey::DEFAULT, 2, 5));
+            assert!(told.mlid.is_multicast());
+            assert_eq!(told.port_gid, wish.port_gid);
+        }
+        world.settle(LIMIT);
+        check_group(&world, broadcast(version), &ports);
+        for at in &ports {
+            leave(&mut world, *at, broadcast(version), JOIN_FULL).expect("it leaves");
+        }
+        let empty = member(&world, ports[0], broadcast(version), JOIN_NON);
+        let mask = McMemberRecord::MGID;
+        get(&mut world, ports[0], method::GET, mask, &empty).expect("it is there without members");
+    }
+}
+
+/// Ports join and leave at random, in all ways; links and nodes fail: members are reached, once, and nobody else.
+#[test]
+fn exactly_members_are_reached() {
+    let large = [line(40, 1), ring(40, 1), mesh(8, 5, 1), fat_tree(4, 4, 3)];
+    for shape in shapes().into_iter().chain(large) {
+        let (mut world, ports) = served(&shape);
+        let mut known: BTreeMap<(Place, u8), u8> = BTreeMap::new();
+        for round in 0..150 {
+            let at = ports[world.random(ports.len() as u64) as usize];
+            let number = world.random(3) as u8;
+            let state = known.entry((at, number)).or_default();
+            let done = if *state == 0 {
+                let ways = [JOIN_FULL, JOIN_NON, JOIN_SEND_ONLY, JOIN_SEND_ONLY_FULL];
+                let ways = ways[world.random(4) as usize];
+                *state = ways;
+                let done = join(&mut world, at, name(number), ways);
+                if done.is_err() {
+                    *state = 0;
+                }
+                done
+            } else {
+                let ways = core::mem::take(state);
+                leave(&mut world, at, name(number), ways)
+            };
+            // Without a full member there is no group to join, and members go with the last one.
+            let others = known.iter().any(|((_, group), state)| {
+                *group == number && state & (JOIN_FULL | JOIN_SEND_ONLY_FULL) != 0
+            });
+            assert!(done.is_ok() || !others, "{done:?}");
+            if !others {
+                known.retain(|(_, group), _| *group != number);
+            }
+            if round % 10 == 9 {
+                world.settle(LIMIT);
+                for group in (0..3).filter(|group| known.keys().any(|(_, known)| known == group)) {
+                    check_group(&world, name(group), &ports);
+                }
+            }
+        }
+    }
+}
+
+/// While tables change, nothing goes round in circles and nobody gets anything twice.
+#[test]
+fn changes_do_no_harm() {
+    for shape in [ring(12, 1), mesh(4, 3, 1), fat_tree(3, 2, 2)] {
+        let (mut world, ports) = served(&shape);
+        let mut mlid = None;
+        for at in &ports {
+            mlid = join(&mut world, *at, name(1), JOIN_FULL)
+                .ok()
+                .map(|told| told.mlid);
+        }
+        let mlid = mlid.expect("the group has a LID");
+        world.settle(LIMIT);
+        for _ in 0..30 {
+            let cables = world.cables.all();
+            let (a, b) = cables[world.random(cables.len() as u64) as usize];
+            for plug in [false, true] {
+                if plug {
+                    world.plug(a, b);
+                } else {
+                    world.unplug(a);
+                }
+                for _ in 0..400 {
+                    world.pass(Duration::from_nanos(2_000));
+                    let from = ports[world.random(ports.len() as u64) as usize];
+                    let arrived = flood(&world, from, mlid);
+                    assert!(arrived.values().all(|times| *times == 1), "{arrived:?}");
+                }
+                world.settle(LIMIT);
+            }
+            // Who was cut off has to register again.
+            for at in &ports {
+                join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+            }
+            world.settle(LIMIT);
+            check_group(&world, name(1), &ports);
+        }
+    }
+}
+
+/// What was lost on the way is written in the end.
+#[test]
+fn lossy_links() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    world.loss = 20;
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}
+
+#[test]
+fn members_that_vanish_are_removed() {
+    let (mut world, ports) = served(&line(4, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    join(&mut world, ports[3], name(2), JOIN_FULL).expect("it joins");
+    world.settle(LIMIT);
+    let far = world.cables.far(ports[3]).expect("it has a cable");
+    world.unplug(ports[3]);
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports[..3]);
+    let mlid = |world: &World, mgid: Gid| {
+        let agent = world.seats[0].agent.as_ref().expect("it is there");
+        let group = agent.groups().find(|group| group.record().mgid == mgid);
+        group.map(|group| group.record().mlid)
+    };
+    let group = mlid(&world, name(1)).expect("it is there");
+    let agent = world.seats[0].agent.as_ref().expect("it is there");
+    assert_eq!(agent.members(group).count(), 3);
+    assert_eq!(mlid(&world, name(2)), None, "nobody keeps it alive");
+    world.plug(ports[3], far);
+    world.settle(LIMIT);
+    join(&mut world, ports[3], name(1), JOIN_FULL).expect("it joins again");
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}
+
+/// A port whose own link never went down learns that it was forgotten.
+#[test]
+fn who_was_cut_off_is_told_to_register() {
+    let (mut world, ports) = served(&line(4, 1));
+    let registrations = |world: &World| world.registrations[&ports[3]];
+    let first = registrations(&world);
+    let cable = world.cables.of(2).find(|(_, far)| far.0 == 3);
+    let (near, far) = cable.expect("the line has it");
+    world.unplug(near);
+    world.settle(LIMIT);
+    assert_eq!(registrations(&world), first);
+    world.plug(near, far);
+    world.settle(LIMIT);
+    assert_eq!(registrations(&world), first + 1);
+    world.sweep(0);
+    world.settle(LIMIT);
+    assert_eq!(registrations(&world), first + 1);
+}
+
+#[test]
+fn groups_without_names_get_one() {
+    let (mut world, ports) = served(&mesh(2, 1, 1));
+    let mut names = Vec::new();
+    for _ in 0..3 {
+        let told = join(&mut world, ports[0], Gid::ZERO, JOIN_FULL).expect("it is made");
+        assert_eq!(told.mgid.get()[..4], [0xff, 0x12, 0xa0, 0x1c]);
+        assert!(!names.contains(&told.mgid));
+        names.push(told.mgid);
+    }
+    join(&mut world, ports[1], names[1], JOIN_FULL).expect("it joins");
+}
+
+#[test]
+fn what_is_refused() {
+    let (mut world, ports) = served(&mesh(3, 1, 1));
+    let (at, other) = (ports[0], ports[1]);
+    let good = member(&world, at, name(1), JOIN_FULL);
+    let with = |change: &dyn Fn(&mut McMemberRecord)| {
+        let mut wish = good;
+        change(&mut wish);
+        wish
+    };
+    let mut bad_name = [0; 16];
+    bad_name.copy_from_slice(&name(1).get());
+    bad_name[2..4].copy_from_slice(&[0xa0, 0x1c]);
+    let (set, delete) = (method::SET, sa_method::DELETE);
+    let unknown = Gid::from_parts(Gid::DEFAULT_PREFIX, wire::Guid::new(1));
+    for (method, mask, wish, want) in [
+        (
+            set,
+            CREATE & !McMemberRecord::JOIN_STATE,
+            good,
+            status::INSUFFICIENT_COMPONENTS,
+        ),
+        (
+            set,
+            CREATE & !McMemberRecord::PORT_GID,
+            good,
+            status::INSUFFICIENT_COMPONENTS,
+        ),
+        (
+            set,
+            CREATE & !McMemberRecord::QKEY,
+            good,
+            status::INSUFFICIENT_COMPONENTS,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.join_state = 0),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.join_state = JOIN_NON),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.join_state = JOIN_SEND_ONLY),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.pkey = PKey::new(0x8001)),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.port_gid = unknown),
+            status::INVALID_GID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.mgid = Gid::new(bad_name)),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE,
+            with(&|wish| wish.mgid = unknown),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE | MTU,
+            with(&|wish| (wish.mtu, wish.mtu_selector) = (5, selector::GREATER)),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE | RATE,
+            with(&|wish| (wish.rate, wish.rate_selector) = (1, selector::EXACT)),
+            status::REQUEST_INVALID,
+        ),
+        (
+            set,
+            CREATE | McMemberRecord::SCOPE,
+            with(&|wish| wish.scope = 5),
+            status::REQUEST_INVALID,
+        ),
+        (delete, JOIN, good, status::REQUEST_INVALID),
+        (
+            delete,
+            JOIN & !McMemberRecord::MGID,
+            good,
+            status::INSUFFICIENT_COMPONENTS,
+        ),
+    ] {
+        let told = get(&mut world, at, method, mask, &wish);
+        assert_eq!(told, Err(want), "{method:#x} {mask:#x} {wish:?}");
+    }
+    let told = join(&mut world, at, name(1), JOIN_FULL).expect("it is made");
+    assert_eq!(told.join_state, JOIN_FULL);
+    // Others do not say that a port leaves, and nobody leaves as what he is not.
+    let denied = get(&mut world, other, delete, JOIN, &good);
+    assert_eq!(denied, Err(status::DENIED));
+    let invalid = get(
+        &mut world,
+        at,
+        delete,
+        JOIN,
+        &with(&|wish| wish.join_state = JOIN_NON),
+    );
+    assert_eq!(invalid, Err(status::REQUEST_INVALID));
+    let wrong = get(
+        &mut world,
+        other,
+        set,
+        CREATE,
+        &with(&|wish| wish.qkey = QKey::new(7)),
+    );
+    assert_eq!(wrong, Err(status::REQUEST_INVALID));
+    let told = join(&mut world, at, name(1), JOIN_SEND_ONLY).expect("it joins");
+    assert_eq!(told.join_state, JOIN_FULL | JOIN_SEND_ONLY);
+    let told = leave(&mut world, at, name(1), JOIN_SEND_ONLY).expect("it leaves");
+    assert_eq!(told.join_state, JOIN_FULL);
+    // One may be joined by another, which may take that back.
+    let proxy = member(&world, other, name(1), JOIN_FULL);
+    let told = get(&mut world, at, set, CREATE, &proxy).expect("it is joined");
+    assert!(told.proxy_join);
+    get(&mut world, at, delete, JOIN, &proxy).expect("it leaves");
+}
+
+/// There are as many groups as LIDs, and no more members than room.
+#[test]
+fn there_is_no_room_for_more() {
+    let (mut world, ports) = served(&mesh(2, 1, 1));
+    for number in 0..62 {
+        join(&mut world, ports[0], name(number), JOIN_FULL).expect("there is room");
+    }
+    let full = join(&mut world, ports[0], name(62), JOIN_FULL);
+    assert_eq!(full, Err(status::NO_RESOURCES));
+    leave(&mut world, ports[0], name(9), JOIN_FULL).expect("it leaves");
+    world.settle(LIMIT);
+    join(&mut world, ports[0], name(62), JOIN_FULL).expect("there is room");
+}
+
+#[test]
+fn who_is_in_a_group_is_told_to_the_trusted() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    let wish = member(&world, ports[0], name(1), JOIN_FULL);
+    let asked = request(method::GET, McMemberRecord::MGID, &wish);
+    let told: Vec<McMemberRecord> = table(&mut world, ports[0], asked.clone()).expect("a table");
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].port_gid, told[0].join_state), (Gid::ZERO, 0));
+    let mut trusted = asked;
+    trusted.set_sm_key(1);
+    let told: Vec<McMemberRecord> = table(&mut world, ports[0], trusted).expect("a table");
+    let mut gids: Vec<Gid> = told.iter().map(|member| member.port_gid).collect();
+    let mut want: Vec<Gid> = ports.iter().map(|at| gid(&world, *at)).collect();
+    gids.sort_unstable();
+    want.sort_unstable();
+    assert_eq!(gids, want);
+    let own = member(&world, ports[2], name(1), JOIN_FULL);
+    let own = get(&mut world, ports[2], method::GET, JOIN, &own);
+    assert_eq!(own.map(|own| own.port_gid), Ok(gid(&world, ports[2])));
+    let other = get(&mut world, ports[2], method::GET, JOIN, &wish);
+    assert_eq!(other, Err(status::NO_RECORDS));
+}
+
+/// A subnet manager with more storage takes over what ports have asked for.
+#[test]
+fn another_manager() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    let config = proto::sm::Config::new(guid_of(&world, 0));
+    let limits = crate::nodes::Limits {
+        nodes: 64,
+        switches: 32,
+        ports: 512,
+        lids: 128,
+        mlids: crate::nodes::MLIDS,
+    };
+    world.seats[0].manager = crate::nodes::manager(config, limits);
+    let agent = world.seats[0].agent.as_mut().expect("it is there");
+    agent.renew();
+    // Its nodes are not where they were.
+    let (a, b) = world.cables.of(0).next().expect("it has cables");
+    world.unplug(a);
+    world.sweep(0);
+    world.settle(LIMIT);
+    world.plug(a, b);
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}
+
+/// Who stands by forgets all, and knows nothing when it is the master again: ports register anew.
+#[test]
+fn another_master() {
+    let (mut world, ports) = served(&ring(6, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+    let mut config = proto::sm::Config::new(guid_of(&world, 3));
+    config.priority = 9;
+    let limits = crate::nodes::Limits {
+        nodes: 64,
+        switches: 32,
+        ports: 512,
+        lids: 128,
+        mlids: crate::nodes::MLIDS,
+    };
+    let seat = world.seat((3, 0), crate::nodes::manager(config, limits));
+    world.seats[seat].agent = Some(agent(Config::new(), 64, 4096));
+    world.pass(millis(10_000));
+    assert_eq!(world.seats[0].manager.state(), SmState::Standby);
+    let first = world.seats[0].agent.as_ref().expect("it is there");
+    assert_eq!(first.groups().count(), 0);
+    world.unseat(seat);
+    world.pass(millis(10_000));
+    assert_eq!(world.seats[0].manager.state(), SmState::Master);
+    for at in &ports[..4] {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}

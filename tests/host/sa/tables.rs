@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables, and what else is kept for ports: NodeRecord, PortInfoRecord, ServiceRecord, InformInfo and Report.
+
+use crate::client::{
+    get,
+    gid,
+    reports,
+    request,
+    table, //
+};
+use crate::nodes::Place;
+use crate::shapes::{
+    fat_tree,
+    line,
+    mesh, //
+};
+use crate::world::World;
+use crate::{
+    millis,
+    served,
+    LIMIT, //
+};
+use std::collections::BTreeSet;
+use wire::mad::sa::{
+    method as sa_method,
+    notice,
+    status,
+    InformInfo,
+    McMemberRecord,
+    NodeRecord,
+    PathRecord,
+    PortInfoRecord,
+    ServiceRecord,
+    JOIN_FULL, //
+};
+use wire::mad::smp::trap::{
+    self,
+    GidEvent,
+    TrapDetails, //
+};
+use wire::mad::smp::{
+    NodeType,
+    PortState, //
+};
+use wire::mad::{
+    method,
+    MadHeader, //
+};
+use wire::{
+    Gid,
+    Lid,
+    PKey,
+    QKey,
+    Qpn, //
+};
+
+/// Every path of a large fabric, over links that lose datagrams: all are told, each once.
+#[test]
+fn thousands_of_records_over_lossy_links() {
+    let (mut world, ports) = served(&fat_tree(8, 4, 4));
+    let ends = world.seats[0].manager.end_ports().count();
+    world.gmp_loss = 5;
+    let all = request(method::GET, 0, &PathRecord::default());
+    let told: Vec<PathRecord> = table(&mut world, ports[7], all).expect("a table");
+    assert!(told.len() > 5000);
+    assert_eq!(told.len(), ends * ends);
+    let pairs: BTreeSet<_> = told.iter().map(|path| (path.sgid, path.dgid)).collect();
+    assert_eq!(pairs.len(), told.len());
+    world.gmp_loss = 100;
+    let from_here = PathRecord {
+        sgid: gid(&world, ports[7]),
+        ..PathRecord::default()
+    };
+    let asked = request(method::GET, PathRecord::SGID, &from_here);
+    let told: Vec<PathRecord> = table(&mut world, ports[7], asked).expect("a table");
+    assert_eq!(told.len(), ends);
+}
+
+/// Several ask at the same time for more than there is room for.
+#[test]
+fn tables_that_do_not_fit() {
+    let (mut world, ports) = served(&mesh(5, 4, 1));
+    world.seats[0].agent = Some(crate::agent(crate::Config::new(), 16, 4096));
+    world.sweep(0);
+    world.settle(LIMIT);
+    let all = request(method::GET, 0, &PathRecord::default());
+    let told: Result<Vec<PathRecord>, u16> = table(&mut world, ports[0], all.clone());
+    assert_eq!(told, Err(status::NO_RESOURCES));
+    // Nobody takes these away.
+    let mut switches = NodeRecord::default();
+    switches.info.node_type = NodeType::Switch as u8;
+    let mut some = request(method::GET, NodeRecord::NODE_TYPE, &switches);
+    some.set_header(&MadHeader {
+        method: sa_method::GET_TABLE,
+        ..some.header()
+    });
+    crate::client::send(&mut world, ports[1], &mut some);
+    world.pass(millis(10));
+    let told: Result<Vec<NodeRecord>, u16> = table(&mut world, ports[0], some);
+    assert_eq!(told, Err(status::NO_RESOURCES));
+    world.pass(millis(10_000));
+    let agent = world.seats[0].agent.as_ref().expect("it is there");
+    assert_eq!(agent.report().given_up, 1);
+    let one = NodeRecord {
+        lid: world.lid(ports[3]),
+        ..NodeRecord::default()
+    };
+    let asked = request(method::GET, NodeRecord::LID, &one);
+    let told: Vec<NodeRecord> = table(&mut world, ports[0], asked).expect("a table");
+    assert_eq!(told.len(), 1);
+}
+
+#[test]
+fn nodes_and_ports() {
+    let (mut world, ports) = served(&mesh(4, 3, 1));
+    let at = ports[0];
+    let all = request(method::GET, 0, &NodeRecord::default());
+    let nodes: Vec<NodeRecord> = table(&mut world, at, all).expect("a table");
+    assert_eq!(nodes.len(), 24);
+    let wish = NodeRecord {
+        info: wire::mad::smp::NodeInfo {
+            node_type: NodeType::Switch as u8,
+            port_guid: gid(&world, ports[5]).guid(),
+            ..Default::default()
+        },
+        lid: world.lid((3, 0)),
+        ..NodeRecord::default()
+    };
+    let switches = request(method::GET, NodeRecord::NODE_TYPE, &wish);
+    let nodes: Vec<NodeRecord> = table(&mut world, at, switches).expect("a table");
+    assert_eq!(nodes.len(), 12);
+    let by_guid =
+        get(&mut world, at, method::GET, NodeRecord::PORT_GUID, &wish).expect("it is told");
+    assert_eq!(by_guid.lid, world.lid(ports[5]));
+    assert_eq!(by_guid.info.local_port.get(), 1);
+    let by_lid = get(&mut world, at, method::GET, NodeRecord::LID, &wish).expect("it is told");
+    assert_eq!(by_lid.info.node_guid, gid(&world, (3, 0)).guid());
+    let none = get(
+        &mut world,
+        at,
+        method::GET,
+        NodeRecord::PORT_GUID | NodeRecord::LID,
+        &wish,
+    );
+    assert_eq!(none, Err(status::NO_RECORDS));
+    let many = get(&mut world, at, method::GET, NodeRecord::NODE_TYPE, &wish);
+    assert_eq!(many, Err(status::TOO_MANY_RECORDS));
+    let no_table = request(method::GET, NodeRecord::PORT_GUID | NodeRecord::LID, &wish);
+    let nodes: Vec<NodeRecord> = table(&mut world, at, no_table).expect("an empty table");
+    assert_eq!(nodes, []);
+
+    let mut wish = PortInfoRecord::default();
+    wish.info.port_state = PortState::Active as u8;
+    wish.lid = world.lid(ports[2]);
+    let both = PortInfoRecord::PORT_STATE | PortInfoRecord::LID;
+    let active = get(&mut world, at, method::GET, both, &wish).expect("it is told");
+    assert_eq!((active.lid, active.port.get()), (wish.lid, 1));
+    assert_eq!(active.info.lid, wish.lid);
+    wish.info.capability_mask = wire::mad::smp::cap::SM;
+    let mut managers = request(method::GET, PortInfoRecord::CAPABILITY_MASK, &wish);
+    managers.set_header(&MadHeader {
+        attr_mod: 1 << 31,
+        ..managers.header()
+    });
+    let told: Vec<PortInfoRecord> = table(&mut world, at, managers).expect("a table");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].lid, world.seats[0].manager.lid());
+}
+
+const SERVICE: u64 = ServiceRecord::ID_MASK | ServiceRecord::GID | ServiceRecord::PKEY;
+
+fn service(world: &World, at: Place, id: u64, lease: u32) -> ServiceRecord {
+    let mut name = [0; 64];
+    name[..3].copy_from_slice(b"abc");
+    ServiceRecord {
+        id,
+        gid: gid(world, at),
+        pkey: PKey::DEFAULT,
+        lease,
+        name,
+        ..ServiceRecord::default()
+    }
+}
+
+#[test]
+fn services_and_leases() {
+    let (mut world, ports) = served(&line(3, 1));
+    let (at, other) = (ports[0], ports[1]);
+    let with_lease = SERVICE | ServiceRecord::LEASE | ServiceRecord::NAME | ServiceRecord::KEY;
+    let mut first = service(&world, at, 1, 10);
+    first.key = [3, 4];
+    let told = get(&mut world, at, method::SET, with_lease, &first).expect("it is kept");
+    assert_eq!((told.lease, told.key), (10, [0, 0]));
+    let second = service(&world, at, 2, ServiceRecord::FOR_EVER);
+    get(&mut world, at, method::SET, with_lease, &second).expect("it is kept");
+    let by_name = request(method::GET, ServiceRecord::NAME, &first);
+    let told: Vec<ServiceRecord> = table(&mut world, other, by_name.clone()).expect("a table");
+    assert_eq!(told.iter().map(|told| told.id).collect::<Vec<_>>(), [1, 2]);
+    // The key is needed to change it.
+    let mut stranger = first;
+    stranger.key = [3, 5];
+    let denied = get(&mut world, other, method::SET, with_lease, &stranger);
+    assert_eq!(denied, Err(status::DENIED));
+    let denied = get(&mut world, other, sa_method::DELETE, SERVICE, &stranger);
+    assert_eq!(denied, Err(status::DENIED));
+    // A lease that was renewed lasts longer.
+    world.pass(millis(6_000));
+    get(&mut world, at, method::SET, with_lease, &first).expect("it is kept");
+    world.pass(millis(9_000));
+    get(
+        &mut world,
+        other,
+        method::GET,
+        ServiceRecord::ID_MASK,
+        &first,
+    )
+    .expect("it is there");
+    world.pass(millis(2_000));
+    let gone = get(
+        &mut world,
+        other,
+        method::GET,
+        ServiceRecord::ID_MASK,
+        &first,
+    );
+    assert_eq!(gone, Err(status::NO_RECORDS));
+    get(&mut world, at, sa_method::DELETE, SERVICE, &second).expect("it goes");
+    let told: Vec<ServiceRecord> = table(&mut world, other, by_name).expect("a table");
+    assert_eq!(told, []);
+    let lacks = get(&mut world, at, method::SET, ServiceRecord::ID_MASK, &first);
+    assert_eq!(lacks, Err(status::INSUFFICIENT_COMPONENTS));
+    for id in 0..8 {
+        let another = service(&world, other, id, 100);
+        get(&mut world, other, method::SET, with_lease, &another).expect("there is room");
+    }
+    let full = get(&mut world, at, method::SET, with_lease, &second);
+    assert_eq!(full, Err(status::NO_RESOURCES));
+    world.unplug(other);
+    world.settle(LIMIT);
+    get(&mut world, at, method::SET, with_lease, &second).expect("those of the gone are gone");
+}
+
+fn inform(trap: u16, subscribe: u8) -> InformInfo {
+    InformInfo {
+        lid_begin: Lid::PERMISSIVE,
+        is_generic: true,
+        subscribe,
+        kind: InformInfo::ANY,
+        trap,
+        qpn: Qpn::GSI,
+        producer: InformInfo::ANY_PRODUCER,
+        ..InformInfo::default()
+    }
+}
+
+/// Lets time pass, and returns trap number and GID of what `at` is told of.
+fn events(world: &mut World, at: Place) -> Vec<(u16, Gid)> {
+    let mut all = Vec::new();
+    for _ in 0..100 {
+        world.pass(millis(50));
+        for report in reports(world, at) {
+            let (notice, issuer) = notice(report.data());
+            assert!(!issuer.is_zero());
+            let gid = match notice.trap {
+                64..=67 => GidEvent::parse(&notice.details).gid,
+                _ => issuer,
+            };
+            all.push((notice.trap, gid));
+        }
+    }
+    all
+}
+
+#[test]
+fn subscribers_are_told() {
+    let (mut world, ports) = served(&line(3, 1));
+    let (at, other) = (ports[0], ports[2]);
+    for subscriber in [at, other] {
+        let wish = inform(InformInfo::ANY, 1);
+        get(&mut world, subscriber, method::SET, 0, &wish).expect("it is noted");
+    }
+    // It is noted once.
+    get(&mut world, at, method::SET, 0, &inform(InformInfo::ANY, 1)).expect("it is noted");
+    let mgid = Gid::new([0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
+    let member = McMemberRecord {
+        mgid,
+        port_gid: gid(&world, at),
+        join_state: JOIN_FULL,
+        qkey: QKey::new(1),
+        pkey: PKey::DEFAULT,
+        ..McMemberRecord::default()
+    };
+    get(
+        &mut world,
+        at,
+        method::SET,
+        u64::MAX & 0x1_f48f & !0x30,
+        &member,
+    )
+    .or_else(|_| get(&mut world, at, method::SET, 0x1_3085 | 3 | 1 << 6, &member))
+    .expect("it is made");
+    assert_eq!(events(&mut world, at), [(trap::GROUP_CREATED, mgid)]);
+    get(&mut world, at, sa_method::DELETE, 0x1_0003, &member).expect("it leaves");
+    assert_eq!(events(&mut world, at), [(trap::GROUP_DELETED, mgid)]);
+    let gone = gid(&world, ports[1]);
+    let far = world.cables.far(ports[1]).expect("it has a cable");
+    world.unplug(ports[1]);
+    let told = events(&mut world, at);
+    let switch = gid(&world, (1, 0));
+    assert!(told.contains(&(trap::GID_OUT_OF_SERVICE, gone)), "{told:?}");
+    assert!(
+        told.contains(&(trap::LINK_STATE_CHANGE, switch)),
+        "{told:?}"
+    );
+    world.plug(ports[1], far);
+    let told = events(&mut world, at);
+    assert!(told.contains(&(trap::GID_IN_SERVICE, gone)), "{told:?}");
+    // The other one has not answered, and is told no more.
+    let agent = world.seats[0].agent.as_ref().expect("it is there");
+    assert_eq!(agent.report().given_up, 1);
+    get(&mut world, at, method::SET, 0, &inform(InformInfo::ANY, 0)).expect("it is noted");
+    let unknown = get(&mut world, at, method::SET, 0, &inform(InformInfo::ANY, 0));
+    assert_eq!(unknown, Err(status::REQUEST_INVALID));
+    world.unplug(ports[1]);
+    assert_eq!(events(&mut world, at), []);
+    let _ = reports(&mut world, other);
+    assert_eq!(events(&mut world, other), []);
+}
+
+/// Reports and their answers get lost: subscribers learn all the same.
+#[test]
+fn reports_over_lossy_links() {
+    let (mut world, ports) = served(&line(3, 1));
+    let at = ports[2];
+    let wish = inform(trap::GID_OUT_OF_SERVICE, 1);
+    get(&mut world, at, method::SET, 0, &wish).expect("it is noted");
+    for _ in 0..10 {
+        let far = world.cables.far(ports[1]).expect("it has a cable");
+        let gone = gid(&world, ports[1]);
+        world.loss = 50;
+        world.unplug(ports[1]);
+        let told = events(&mut world, at);
+        assert!(told.contains(&(trap::GID_OUT_OF_SERVICE, gone)));
+        assert!(told
+            .iter()
+            .all(|(trap, _)| *trap == trap::GID_OUT_OF_SERVICE));
+        world.plug(ports[1], far);
+        world.loss = 0;
+        events(&mut world, at);
+        world.settle(LIMIT);
+    }
+}
