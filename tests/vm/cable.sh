@@ -8,25 +8,7 @@
 # namespaces. The same programs pass that pass within one switch.
 
 . "$(dirname "$0")/lib.sh"
-
-CONFIG=/sys/kernel/config/sib
-
-link_address() {
-	ip -6 -br address show dev "$1" scope link | grep -o 'fe80:[^/ ]*'
-}
-
-has_address() {
-	[ -n "$(link_address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
-}
-
-# cable NAME NETDEV REMOTE: plugs one end in.
-cable() {
-	printf '$ cable %s: %s to %s\n' "$@"
-	mkdir "$CONFIG/$1" || fail "mkdir"
-	echo "$2" >"$CONFIG/$1/netdev" || fail "netdev"
-	echo "$3" >"$CONFIG/$1/remote" || fail "remote"
-	echo 1 >"$CONFIG/$1/enable" || fail "enable"
-}
+. "$(dirname "$0")/cables.sh"
 
 # refuses VALUE FILE: a value that cannot be.
 refuses() {
@@ -54,12 +36,8 @@ programs() {
 }
 
 run modprobe sib
-mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
-run ip link add v0 type veth peer name v1
-run ip link set v0 mtu 9000 up
-run ip link set v1 mtu 9000 up
-within 20 has_address v0 || fail "v0 has no address"
-within 20 has_address v1 || fail "v1 has no address"
+configfs_up
+veth
 hca_up sib0 v0
 hca_up sib1 v1
 

@@ -8,8 +8,7 @@
 # cable as it does one.
 
 . "$(dirname "$0")/lib.sh"
-
-CONFIG=/sys/kernel/config/sib
+. "$(dirname "$0")/cables.sh"
 
 # The debug kernel is a lot slower than the 2 s that users are promised. Rounds of
 # a ping-pong, too.
@@ -130,20 +129,6 @@ run rdma link del sib0
 run modprobe -r sib
 
 step "Two switches with a subnet manager each, and a cable"
-link_address() {
-	ip -6 -br address show dev "$1" scope link | grep -o 'fe80:[^/ ]*'
-}
-has_address() {
-	[ -n "$(link_address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
-}
-# cable NAME NETDEV REMOTE: plugs one end in.
-cable() {
-	printf '$ cable %s: %s to %s\n' "$@"
-	mkdir "$CONFIG/$1" || fail "mkdir"
-	echo "$2" >"$CONFIG/$1/netdev" || fail "netdev"
-	echo "$3" >"$CONFIG/$1/remote" || fail "remote"
-	echo 1 >"$CONFIG/$1/enable" || fail "enable"
-}
 # one_subnet: both know one subnet manager, and no two ports have one LID.
 one_subnet() {
 	[ "$(manager sib0)" = "$(manager sib1)" ] &&
@@ -152,12 +137,8 @@ one_subnet() {
 		timeout -k 5 10 smpquery -C sib1 nodedesc "$(lid sib0)" | grep -q sib0
 }
 run modprobe sib
-mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
-run ip link add v0 type veth peer name v1
-run ip link set v0 mtu 9000 up
-run ip link set v1 mtu 9000 up
-within 20 has_address v0 || fail "v0 has no address"
-within 20 has_address v1 || fail "v1 has no address"
+configfs_up
+veth
 promptly sib0 v0
 promptly sib1 v1
 cable a v0 "$(link_address v1)"
