@@ -43,15 +43,29 @@ partitions() {
 	cat >"$PARTITIONS"
 }
 
-# ip_fabric [DEVICE PORT]: HCAs sib0 and sib1, OpenSM on that port, and the interfaces of
-# their first ports, NEAR_IF and FAR_IF, on two hosts.
+# subnet_manager opensm|module: who manages the fabric. To be called before the module is
+# loaded.
+SUBNET_MANAGER=opensm
+subnet_manager() {
+	case $1 in
+	opensm) ;;
+	module) managed_by_module ;;
+	*) fail "a subnet manager is opensm or module, not '$1'" ;;
+	esac
+	SUBNET_MANAGER=$1
+}
+
+# ip_fabric [DEVICE PORT]: HCAs sib0 and sib1, OpenSM on that port if it is to be, and the
+# interfaces of their first ports, NEAR_IF and FAR_IF, on two hosts.
 ip_fabric() {
 	run modprobe sib
 	underlay sibnet0
 	hca_up sib0 sibnet0
 	hca_up sib1 sibnet0
-	[ -e "$PARTITIONS" ] || partitions <<<"Default=0x7fff, ipoib, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
-	opensm_up "${1:-sib0}" "${2:-1}" -P "$PARTITIONS"
+	if [ "$SUBNET_MANAGER" = opensm ]; then
+		[ -e "$PARTITIONS" ] || partitions <<<"Default=0x7fff, ipoib, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
+		opensm_up "${1:-sib0}" "${2:-1}" -P "$PARTITIONS"
+	fi
 	wait_active 60 sib0 sib1
 	run modprobe ib_ipoib
 	run ip netns add far
@@ -86,9 +100,12 @@ ready() {
 		! { ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF"; } | grep -q tentative
 }
 
-# ip_down: undoes ip_fabric.
+# ip_down: undoes ip_fabric. OpenSM must have had nothing to complain of.
 ip_down() {
-	opensm_down
+	if [ "$SUBNET_MANAGER" = opensm ]; then
+		opensm_clean
+		opensm_down
+	fi
 	run ip -n far link set "$FAR_IF" down
 	run ip link set "$NEAR_IF" down
 	run ip netns del far

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel stock --timeout 600 -- handoff module
 #
 # IP over InfiniBand, by the kernel's ib_ipoib: ARP and neighbour discovery, packets of
 # all sizes, multicast, streams, iperf3; datagram and connected mode.
 #
-#     ipoib.sh [handoff|udp]
+#     ipoib.sh [handoff|udp [opensm|module]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -28,6 +29,7 @@ measured() {
 	iperf $FAR6 -t 1 -u -b 20M -l 1400
 }
 
+subnet_manager "${2:-opensm}"
 datapath "${1:-handoff}"
 partitions <<<"Default=0x7fff, ipoib, mtu=5, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
 ip_fabric
@@ -70,5 +72,4 @@ mode datagram
 carriers
 pings $FAR 2000 10
 
-opensm_clean
 ip_down

@@ -61,5 +61,4 @@ done
 run ip -n far link del green
 run ip -n far link del blue
 NEAR_IF=${parents[0]} FAR_IF=${parents[1]}
-opensm_clean
 ip_down

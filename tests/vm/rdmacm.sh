@@ -1,70 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel stock --timeout 600 -- handoff module
 #
 # Connections by IP addresses and by GIDs: the programs of librdmacm, rsockets under
 # programs that know nothing of them, perftest, all unmodified.
 #
-#     rdmacm.sh [handoff|udp]
+#     rdmacm.sh [handoff|udp [opensm|module]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/cm.sh"
 
 RSOCKETS=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so
 
-# The debug kernel takes ten times as long for a packet.
-case $(uname -r) in
-*debug*) few=20 many=50 bytes=300000 ;;
-*) few=100 many=1000 bytes=10000000 ;;
-esac
-
-# Somebody listens on this port of the connection manager.
-cm_listens() {
-	rdma resource show cm_id | grep -Eq "state LISTEN.*:$1( |$)|:$1 .*state LISTEN"
-}
-
-# on_far COMMAND...: where servers are.
-on_far() {
-	far "$@"
-}
-
-# cm PORT SERVER... -- CLIENT...: a server on the second host, a client here. Both must
-# succeed. PORT is where the server listens; 0 if nothing tells, as with GIDs.
-cm() {
-	local port=$1 pid status=0
-	local -a server=()
-	shift
-	while [ "$1" != -- ]; do
-		server+=("$1")
-		shift
-	done
-	shift
-	printf '$ %s &  %s\n' "${server[*]}" "$*"
-	on_far timeout -k 5 90 "${server[@]}" >/tmp/server 2>&1 &
-	pid=$!
-	if [ "$port" = 0 ]; then
-		sleep 2
-	else
-		within 20 cm_listens "$port"
-	fi || {
-		cat /tmp/server
-		rdma resource show cm_id
-		fail "the server does not listen: ${server[*]}"
-	}
-	timeout -k 5 90 "$@" >/tmp/client 2>&1 || status=$?
-	[ $status = 0 ] || {
-		kill $pid 2>/dev/null
-		cat /tmp/client /tmp/server
-		fail "status $status of the client: $*"
-	}
-	wait $pid || {
-		status=$?
-		cat /tmp/client /tmp/server
-		fail "status $status of the server: ${server[*]}"
-	}
-}
-
+subnet_manager "${2:-opensm}"
 datapath "${1:-handoff}"
 ip_fabric
 addresses
@@ -97,17 +48,7 @@ step "Datagrams: udaddy"
 cm 7174 udaddy -b $FAR -c 4 -C $few -S 1000 -- udaddy -s $FAR -c 4 -C $few -S 1000
 
 step "Multicast: mckey"
-far timeout -k 5 60 stdbuf -oL mckey -m 239.7.7.7 -b $FAR -c 2 -C $few >/tmp/server 2>&1 &
-member=$!
-within 20 grep -q joined /tmp/server || fail "mckey does not join"
-timeout -k 5 60 mckey -m 239.7.7.7 -b $NEAR -s -c 2 -C $few >/tmp/client || {
-	cat /tmp/client /tmp/server
-	fail "mckey as sender"
-}
-wait $member || {
-	cat /tmp/server
-	fail "mckey as member"
-}
+mckeys 239.7.7.7
 
 step "rdma_server and rdma_client"
 cm 7471 rdma_server -s $FAR -- rdma_client -s $FAR
@@ -157,5 +98,4 @@ cm 18600 ib_send_bw -R -F -c UD -d sib1 -p 18600 -n $many -s 1024 -- \
 	ib_send_bw -R -F -c UD -d sib0 -p 18600 -n $many -s 1024 $FAR
 
 no_objects
-opensm_clean
 ip_down

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The subnet manager on port 0 of the switch.
+//! The subnet manager on port 0 of the switch, with subnet administration.
 //!
-//! The manager itself is a machine without IO ([`proto::sm`]), which computes too much for a lock that keeps
-//! interrupts off. So it has a worker of its own, and a mutex. What arrives for it waits in an inbox under the lock of
-//! the fabric; its clock wakes the worker, at once for a datagram, else when the manager has asked for it.
+//! Both are machines without IO ([`proto::sm`], [`proto::sa`]). The manager computes too much for a lock that keeps
+//! interrupts off. So they have a worker of their own, and a mutex. What arrives for them waits in an inbox under the
+//! lock of the fabric; their clock wakes the worker, at once for a datagram, else when they have asked for it.
 
-use super::smp::smi_header;
+use super::smp::{
+    gsi_header,
+    smi_header, //
+};
 use super::storage::{
     self,
     Heap,
@@ -30,11 +33,15 @@ use kernel::sync::{
 };
 use proto::fabric::switch::Lrh;
 use proto::fabric::Mad;
+use proto::sa::{
+    self,
+    Address,
+    Agent, //
+};
 use proto::sm::{
     Config,
     Manager,
-    Next,
-    Transmit, //
+    Next, //
 };
 use proto::time::Instant;
 use rdma::new_work;
@@ -54,19 +61,36 @@ use rdma::work::{
     Run,
     Work, //
 };
+use wire::header::Header;
 use wire::mad::smp::SmState;
 use wire::{
+    Gid,
     PortNum,
     Sl, //
 };
 
-/// Datagrams that wait for the manager. What is more is lost, and asked for again.
-const INBOX: usize = 64;
+/// Datagrams that wait. What is more is lost, and asked for again.
+const INBOX: usize = 128;
 
-/// A datagram for the manager.
-type Letter = (Mad, Lrh);
+/// Where requests of others find no more room, so that the manager hears its answers.
+const CROWD: usize = INBOX / 2;
 
-/// What the manager has not seen yet.
+/// How often both are polled before the worker lets others run, whatever is asked of them.
+const ROUNDS: u32 = 64;
+
+/// Who a datagram is for, and whom it is from.
+#[derive(Clone, Copy)]
+enum Route {
+    /// For the manager, with these addresses.
+    Manager(Lrh),
+    /// For subnet administration.
+    Administration(Address),
+}
+
+/// A datagram.
+type Letter = (Mad, Route);
+
+/// What the manager and subnet administration have not seen yet.
 pub(super) struct Inbox {
     letters: KVVec<Letter>,
     /// Something has changed that no trap may tell of.
@@ -91,6 +115,7 @@ pub(super) struct Seat {
 /// The manager and what its worker needs.
 struct Desk {
     manager: KBox<Manager<Heap>>,
+    agent: KBox<Agent<Heap>>,
     config: Config,
     room: Room,
     /// Takes the place of the inbox while its letters are read.
@@ -121,6 +146,7 @@ impl Desk {
     fn new(config: Config) -> Result<Self> {
         Ok(Self {
             manager: storage::manager(config, Room::SMALL)?,
+            agent: storage::administration()?,
             config,
             room: Room::SMALL,
             spare: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
@@ -140,9 +166,16 @@ impl Desk {
             return Ok(false);
         };
         self.manager = storage::manager(self.config, room)?;
+        self.agent.renew();
         self.room = room;
         self.sweeps = 0;
         Ok(true)
+    }
+
+    /// The headers of a datagram of subnet administration.
+    fn header_to(&self, to: &Address) -> Option<Header> {
+        let gid = Gid::from_parts(self.config.gid_prefix, self.config.guid);
+        gsi_header(self.manager.lid(), gid, to)
     }
 
     /// Says in the log when the manager has become something else.
@@ -186,11 +219,26 @@ impl Fabric {
         drop(desk);
     }
 
-    /// Puts a datagram for the subnet manager into its inbox, which the caller has locked.
+    /// Puts a datagram for the subnet manager into the inbox, which the caller has locked.
     pub(super) fn post(&self, state: &mut State, mad: &Mad, lrh: Lrh) {
+        self.put(state, (*mad, Route::Manager(lrh)));
+    }
+
+    /// Puts a datagram for subnet administration into the inbox, which the caller has locked.
+    pub(super) fn post_request(&self, state: &mut State, mad: &Mad, from: Address) {
+        if state
+            .inbox
+            .as_ref()
+            .is_some_and(|inbox| inbox.letters.len() < CROWD)
+        {
+            self.put(state, (*mad, Route::Administration(from)));
+        }
+    }
+
+    fn put(&self, state: &mut State, letter: Letter) {
         if let Some(inbox) = &mut state.inbox {
             // One that finds no room is lost.
-            let _ = inbox.letters.push_within_capacity((*mad, lrh));
+            let _ = inbox.letters.push_within_capacity(letter);
             self.seat.clock.arm(now().nanos());
         }
     }
@@ -204,36 +252,58 @@ impl Fabric {
         }
     }
 
-    /// Lets the subnet manager do what it has to.
+    /// Lets the subnet manager and subnet administration do what they have to, for a while.
     fn serve(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let mut guard = self.seat.desk.lock();
         let Some(desk) = &mut *guard else {
             return;
         };
         let mut run = RunQueue::new();
-        loop {
-            self.read(cx, desk);
-            match desk.manager.poll(now()) {
-                Next::Send(transmit) => self.mail(cx, irqs, &mut run, &transmit),
-                // Others may want the processor.
-                Next::Again => {
-                    self.seat.clock.arm(now().nanos());
-                    break;
-                }
-                Next::Wait(at) => {
-                    desk.tell();
-                    match desk.grow() {
-                        Ok(true) => continue,
-                        Ok(false) => {}
-                        Err(_) => pr_warn_once!("no memory for a subnet of this size\n"),
-                    }
-                    if self.rest(cx, at) {
-                        break;
-                    }
-                }
-            }
+        if !(0..ROUNDS).any(|_| self.round(cx, irqs, &mut run, desk)) {
+            self.seat.clock.arm(now().nanos());
         }
         run.drain(cx, irqs);
+    }
+
+    /// Polls both. Returns whether there is nothing more to do before the clock strikes.
+    fn round(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        desk: &mut Desk,
+    ) -> bool {
+        self.read(cx, desk);
+        let manager = match desk.manager.poll(now()) {
+            Next::Send(transmit) => {
+                if let Some(header) = smi_header(transmit.lrh, Sl::new(0)) {
+                    self.mail(cx, irqs, run, &header, &transmit.mad);
+                }
+                return false;
+            }
+            Next::Again => None,
+            Next::Wait(at) => Some(at),
+        };
+        let agent = match desk.agent.poll(&mut desk.manager, now()) {
+            sa::Next::Send(transmit) => {
+                if let Some(header) = desk.header_to(&transmit.to) {
+                    self.mail(cx, irqs, run, &header, &transmit.mad);
+                }
+                return false;
+            }
+            sa::Next::Again => None,
+            sa::Next::Wait(at) => Some(at),
+        };
+        let (Some(manager), Some(agent)) = (manager, agent) else {
+            return false;
+        };
+        desk.tell();
+        match desk.grow() {
+            Ok(true) => return false,
+            Ok(false) => {}
+            Err(_) => pr_warn_once!("no memory for a subnet of this size\n"),
+        }
+        self.rest(cx, [manager, agent].into_iter().flatten().min())
     }
 
     /// Hands the manager what is in its inbox.
@@ -246,8 +316,11 @@ impl Fabric {
             None => false,
         };
         let now = now();
-        for (mad, lrh) in &desk.spare {
-            desk.manager.on_mad(mad, *lrh, now);
+        for (mad, route) in &desk.spare {
+            match route {
+                Route::Manager(lrh) => desk.manager.on_mad(mad, *lrh, now),
+                Route::Administration(from) => desk.agent.on_gmp(mad, *from, now),
+            };
         }
         desk.spare.clear();
         if stirred {
@@ -268,20 +341,18 @@ impl Fabric {
         true
     }
 
-    /// Sends a datagram of the manager.
+    /// Sends a datagram from port 0.
     fn mail(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        transmit: &Transmit,
+        header: &Header,
+        mad: &Mad,
     ) {
-        let Some(header) = smi_header(transmit.lrh, Sl::new(0)) else {
-            return;
-        };
-        let source = Source::Bytes(&transmit.mad);
+        let source = Source::Bytes(mad);
         let segment = Segment {
-            header: &header,
+            header,
             span: 1,
             source: &source,
             damage: None,

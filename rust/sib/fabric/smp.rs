@@ -19,6 +19,7 @@ use proto::fabric::switch::{
 };
 use proto::fabric::trap::TrapOut;
 use proto::fabric::Mad;
+use proto::sa::Address;
 use rdma::sync::{
     Cx,
     IrqsOn,
@@ -30,13 +31,20 @@ use rdma::timer::{
 };
 use wire::bth::Bth;
 use wire::deth::Deth;
+use wire::grh::Grh;
 use wire::header::Header;
+use wire::mad::{
+    class,
+    MadHeader, //
+};
 use wire::opcode::{
     Opcode,
     Operation,
     Service, //
 };
 use wire::{
+    Gid,
+    Lid,
     PKey,
     PortNum,
     QKey,
@@ -85,6 +93,50 @@ pub(super) fn smi_header(lrh: Lrh, sl: Sl) -> Option<Header> {
     header.lrh.dlid = lrh.dlid;
     header.set_payload_len(core::mem::size_of::<Mad>()).ok()?;
     Some(header)
+}
+
+/// The headers of a datagram from QP1 of the switch, which has `lid` and `gid`.
+pub(super) fn gsi_header(lid: Lid, gid: Gid, to: &Address) -> Option<Header> {
+    let mut header = Header {
+        bth: Bth {
+            opcode: Opcode::new(Service::Ud, Operation::SendOnly)?,
+            pkey: to.pkey,
+            dest_qp: to.qpn,
+            ..Bth::default()
+        },
+        deth: Some(Deth {
+            qkey: QKey::GSI,
+            src_qp: Qpn::GSI,
+        }),
+        grh: to.gid.map(|dgid| Grh {
+            sgid: gid,
+            dgid,
+            ..Grh::default()
+        }),
+        ..Header::default()
+    };
+    header.lrh.sl = to.sl;
+    header.lrh.slid = lid;
+    header.lrh.dlid = to.lid;
+    header.set_payload_len(core::mem::size_of::<Mad>()).ok()?;
+    Some(header)
+}
+
+/// Whether a datagram is of subnet administration.
+fn is_for_administration(mad: &Mad) -> bool {
+    MadHeader::parse(mad).is_ok_and(|header| header.mgmt_class == class::SUBN_ADM)
+}
+
+/// Whom a datagram for QP1 with these headers is from. Programs without privileges do not have its Q_Key.
+fn sender(header: &Header) -> Option<Address> {
+    let deth = header.deth.filter(|deth| deth.qkey == QKey::GSI)?;
+    Some(Address {
+        lid: header.lrh.slid,
+        qpn: deth.src_qp,
+        sl: header.lrh.sl,
+        pkey: header.bth.pkey,
+        gid: header.grh.map(|grh| grh.sgid),
+    })
 }
 
 /// The headers of the answer to a datagram for QP1, whose headers are `request`.
@@ -151,7 +203,7 @@ impl Fabric {
         }
     }
 
-    /// Answers a datagram for QP1 of the switch.
+    /// Answers a datagram for QP1 of the switch, or keeps it for subnet administration.
     pub(super) fn answer(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -167,6 +219,12 @@ impl Fabric {
         else {
             return;
         };
+        if is_for_administration(&mad) {
+            if let Some(from) = sender(segment.header) {
+                self.post_request(&mut cx.lock(&self.state), &mad, from);
+            }
+            return;
+        }
         let answers = {
             let mut state = cx.lock(&self.state);
             self.report_traffic(&mut state);

@@ -17,13 +17,20 @@ use proto::fabric::switch::{
     NO_PORT, //
 };
 use proto::fabric::tables::SlToVl;
+use proto::sa::{
+    self,
+    Agent, //
+};
 use proto::sm::{
     self,
     Config,
     Manager,
     Stock, //
 };
-use wire::mad::smp::LinearForwardingTable;
+use wire::mad::smp::{
+    LinearForwardingTable,
+    MulticastForwardingTable, //
+};
 use wire::Mtu;
 
 /// Entries of the linear forwarding table: every unicast LID has one.
@@ -72,8 +79,52 @@ impl sm::Storage for Heap {
     type Replies = KVVec<sm::Reply>;
 }
 
-/// Answers of the subnet manager that wait to be sent.
+impl sa::Storage for Heap {
+    type Groups = KVVec<sa::Group>;
+    type Members = KVVec<sa::Member>;
+    type Services = KVVec<sa::Service>;
+    type Subscriptions = KVVec<sa::Subscription>;
+    type Reports = KVVec<sa::Pending>;
+    type Requests = KVVec<sa::Request>;
+    type Transfers = KVVec<sa::Transfer>;
+    type Tables = KVVec<u8>;
+}
+
+/// Traps that subnet administration has not looked at yet, and answers of the subnet manager that wait to be sent.
+const NOTICES: usize = 16;
 const REPLIES: usize = 8;
+
+/// The number of multicast groups that a subnet may have.
+const GROUPS: usize = 256;
+
+/// The rest of what subnet administration keeps.
+const MEMBERS: usize = 2048;
+const SERVICES: usize = 64;
+const SUBSCRIPTIONS: usize = 256;
+const REPORTS: usize = 512;
+const REQUESTS: usize = 64;
+const TRANSFERS: usize = 16;
+const TABLE_BYTES: usize = 1 << 18;
+
+/// Makes subnet administration. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+#[inline(never)]
+pub(super) fn administration() -> Result<KBox<Agent<Heap>>> {
+    let stock = sa::Stock {
+        groups: KVVec::from_elem(sa::Group::new(), GROUPS, GFP_KERNEL)?,
+        members: KVVec::from_elem(sa::Member::new(), MEMBERS, GFP_KERNEL)?,
+        services: KVVec::from_elem(sa::Service::new(), SERVICES, GFP_KERNEL)?,
+        subscriptions: KVVec::from_elem(sa::Subscription::new(), SUBSCRIPTIONS, GFP_KERNEL)?,
+        reports: KVVec::from_elem(sa::Pending::new(), REPORTS, GFP_KERNEL)?,
+        requests: KVVec::from_elem(sa::Request::new(), REQUESTS, GFP_KERNEL)?,
+        transfers: KVVec::from_elem(sa::Transfer::new(), TRANSFERS, GFP_KERNEL)?,
+        tables: KVVec::from_elem(0, TABLE_BYTES, GFP_KERNEL)?,
+    };
+    Ok(KBox::new(Agent::new(sa::Config::new(), stock), GFP_KERNEL)?)
+}
 
 /// How large a subnet may be.
 #[derive(Clone, Copy)]
@@ -111,6 +162,7 @@ pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>>
     let nodes = switches.saturating_mul(Room::NODES);
     let lids = switches.saturating_mul(Room::LIDS);
     let entries = switches.saturating_mul(lids);
+    let columns = switches.saturating_mul(GROUPS);
     let stock = Stock {
         nodes: KVVec::from_elem(sm::Node::new(), nodes, GFP_KERNEL)?,
         ports: KVVec::from_elem(
@@ -123,10 +175,10 @@ pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>>
         lids: KVVec::from_elem(0, lids, GFP_KERNEL)?,
         lfts: KVVec::from_elem(0, entries, GFP_KERNEL)?,
         dirty: KVVec::from_elem(false, entries / LinearForwardingTable::ENTRIES, GFP_KERNEL)?,
-        mfts: KVVec::new(),
-        mfts_due: KVVec::new(),
-        unknown: KVVec::new(),
-        notices: KVVec::new(),
+        mfts: KVVec::from_elem(PortMask::EMPTY, columns, GFP_KERNEL)?,
+        mfts_due: KVVec::from_elem(PortMask::EMPTY, columns, GFP_KERNEL)?,
+        unknown: KVVec::from_elem(0, columns / MulticastForwardingTable::ENTRIES, GFP_KERNEL)?,
+        notices: KVVec::from_elem(sm::Told::new(), NOTICES, GFP_KERNEL)?,
         replies: KVVec::from_elem(sm::Reply::new(), REPLIES, GFP_KERNEL)?,
     };
     Ok(KBox::new(
