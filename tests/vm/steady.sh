@@ -17,7 +17,7 @@
 TRACE=/sys/kernel/tracing
 
 # What makes datagrams.
-DATAGRAMS='alloc_skb|skb_clone|skb_segment|skb_copy|pskb_expand_head|napi_skb_cache|slab_build_skb'
+DATAGRAMS='alloc_skb|build_skb|page_pool_|skb_clone|skb_segment|skb_copy|pskb_expand_head|napi_skb_cache'
 
 # allocations PART: the allocations with a caller in the module, before or while the
 # connection is steady, each with its callers in one line.
