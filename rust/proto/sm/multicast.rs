@@ -239,11 +239,8 @@ impl<S: Storage> Manager<S> {
 
     /// The next write to the multicast tables, from the part of the switch on.
     pub(super) fn next_multicast(&mut self, from: u32, part: Part, prune: bool) -> Option<Errand> {
-        let (ask, phase): (fn(Part) -> Ask, fn(u32, Part) -> Phase) = if prune {
-            (Ask::Prune, Phase::Prune)
-        } else {
-            (Ask::Graft, Phase::Graft)
-        };
+        let phase = if prune { Phase::Prune } else { Phase::Graft };
+        let ask = if prune { Ask::Prune } else { Ask::Graft };
         let mut start = part;
         for index in from..self.topology.node_count() {
             let Some(node) = self.topology.node(index) else {
