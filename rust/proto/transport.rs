@@ -27,6 +27,7 @@ pub mod config;
 mod deferral;
 pub mod env;
 mod inbound;
+pub mod migration;
 pub mod qp;
 pub mod qp_state;
 mod requester;
@@ -55,6 +56,10 @@ pub use env::{
     QpEvent,
     RemoteError,
     RemoteFault, //
+};
+pub use migration::{
+    Alternate,
+    MigState, //
 };
 pub use qp::{
     ModifyError,

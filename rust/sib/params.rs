@@ -50,6 +50,12 @@ pub(crate) fn check() -> Result {
             0,
             1,
         ),
+        (
+            "strict_apm",
+            u64::from(value::<u8>(module_parameters::strict_apm.value())),
+            0,
+            1,
+        ),
     ] {
         if !(low..=high).contains(&value) {
             return Err(refuse(name, value, low, high));
@@ -81,6 +87,11 @@ pub(crate) fn sm() -> bool {
 /// Whether each new switch looks for its neighbours.
 pub(crate) fn beacons() -> bool {
     value::<u8>(module_parameters::beacons.value()) != 0
+}
+
+/// Whether what an unordered network does to a migration is an error.
+pub(crate) fn strict_apm() -> bool {
+    value::<u8>(module_parameters::strict_apm.value()) != 0
 }
 
 /// The UDP port that the fabrics of this host listen on.

@@ -38,7 +38,7 @@ pub(crate) fn follow_all(cx: &mut Cx<'_, Unlocked>, hca: &Hca, port: PortNum) {
             return;
         };
         index = at.wrapping_add(1);
-        if qp.port() == port {
+        if qp.listens_at(port) {
             qp.follow(cx, &state.sma);
         }
     }

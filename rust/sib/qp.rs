@@ -79,6 +79,7 @@ use proto::{
     time::Instant,
     transport::{
         self as machine,
+        QpConfig,
         QpState,
         Resource,
         RxDrop,
@@ -137,6 +138,21 @@ const FLUSH_INTERVAL_NS: u64 = 5_000_000;
 /// queue pairs in error.
 const FLUSH_DOUBLINGS: u32 = 5;
 
+/// A segment that has come, and what is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    /// The segment.
+    pub(crate) segment: Segment<'a>,
+    /// The port that it came by.
+    pub(crate) port: PortNum,
+    /// Index of its P_Key in the table of that port, where it is not the queue pair's.
+    pub(crate) pkey_index: Option<u16>,
+}
+
+/// Where the alternate port stands in [`Qp::port`].
+const ALTERNATE_PORT_SHIFT: u32 = 8;
+const PORT_MASK: u32 = 0xff;
+
 /// What the lock of a queue pair guards.
 struct State {
     machine: Machine,
@@ -173,6 +189,7 @@ pub(crate) struct Qp {
     qpn: Atomic<u32>,
     /// Tells it from all other queue pairs that its protection domain ever had.
     serial: u64,
+    /// Its port, and behind that the one of the alternate path; 0 for none.
     port: Atomic<u32>,
     #[pin]
     state: LevelLock<State, QpLock>,
@@ -215,8 +232,10 @@ impl State {
             absence: &mut self.absence,
             events: &mut self.events,
             withheld: &mut self.withheld,
+            attr: &mut self.attr,
             withhold,
             source,
+            port: PortNum::MANAGEMENT,
             pkey_index: None,
         };
         f(&mut self.machine, &mut surroundings)
@@ -227,18 +246,23 @@ impl State {
         &mut self,
         withhold: bool,
         qp: &Qp,
-        cx: Cx<'_, QpLock, Off>,
-        segment: &Segment<'_>,
-        pkey_index: Option<u16>,
+        mut cx: Cx<'_, QpLock, Off>,
+        arrival: &Arrival<'_>,
     ) -> Option<RxDrop> {
         if !self.absence.is_waiting() {
-            let outcome = self.offer(withhold, qp, cx, segment, pkey_index);
+            let outcome = self.offer(withhold, qp, cx.reborrow(), arrival);
             if outcome != Err(RxDrop::Absent) {
                 return outcome.err();
             }
         }
-        if self.machine.defer(segment.header, segment.span) {
-            self.absence.keep(segment, pkey_index);
+        let now = crate::fabric::now();
+        let segment = &arrival.segment;
+        let kept = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
+            env.port = arrival.port;
+            machine.defer(now, segment.header, segment.span, env)
+        });
+        if kept {
+            self.absence.keep(arrival);
         }
         None
     }
@@ -249,15 +273,16 @@ impl State {
         withhold: bool,
         qp: &Qp,
         cx: Cx<'_, QpLock, Off>,
-        segment: &Segment<'_>,
-        pkey_index: Option<u16>,
+        arrival: &Arrival<'_>,
     ) -> Result<(), RxDrop> {
+        let segment = &arrival.segment;
         let now = crate::fabric::now();
         let len = segment.source.len() as u32;
         self.absence.taking.begin();
         // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
         let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
-            env.pkey_index = pkey_index;
+            env.port = arrival.port;
+            env.pkey_index = arrival.pkey_index;
             machine.on_packet(now, segment.header, segment.span, len, env)
         });
         qp.note(counters::of_packet(
@@ -277,7 +302,29 @@ impl Qp {
 
     /// Its port; none before the client has set it.
     pub(crate) fn port(&self) -> PortNum {
-        PortNum::new(self.port.load(Relaxed) as u8)
+        PortNum::new((self.port.load(Relaxed) & PORT_MASK) as u8)
+    }
+
+    /// Whether what comes by `port` may be for it: by its own, or by that of the alternate path.
+    pub(crate) fn listens_at(&self, port: PortNum) -> bool {
+        let ports = self.port.load(Relaxed);
+        let port = u32::from(port.get());
+        port == ports & PORT_MASK || port == ports.wrapping_shr(ALTERNATE_PORT_SHIFT)
+    }
+
+    /// Takes over its ports from its attributes.
+    fn set_ports(&self, config: &QpConfig) {
+        let alternate = config.alternate.map_or(0, |alternate| alternate.port.get());
+        let ports =
+            u32::from(alternate).wrapping_shl(ALTERNATE_PORT_SHIFT) | u32::from(config.port.get());
+        self.port.store(ports, Relaxed);
+    }
+
+    /// The port of the alternate path is the only one from now on.
+    fn take_alternate_port(&self) {
+        let ports = self.port.load(Relaxed);
+        self.port
+            .store(ports.wrapping_shr(ALTERNATE_PORT_SHIFT), Relaxed);
     }
 
     /// The counters of its port.
@@ -308,14 +355,20 @@ impl Qp {
         1u8.wrapping_shl(lmc).wrapping_sub(1)
     }
 
-    /// Takes over the P_Key that its port's table has now. To be called under the lock of the HCA, so that no
-    /// older one is taken over later.
+    /// Takes over the P_Keys that the tables of its ports have now. To be called under the lock of the HCA, so that
+    /// no older one is taken over later.
     pub(crate) fn follow(&self, mut cx: Cx<'_, DevLock, Off>, sma: &Sma) {
-        let table = sma.port(self.port()).map(|port| port.pkeys());
+        let find = |port, index| sma.port(port)?.pkeys().get(index);
         let mut state = cx.lock(&self.state);
+        let port = self.port();
         let config = state.machine.config_mut();
-        if let Some(pkey) = table.and_then(|table| table.get(config.pkey_index)) {
+        if let Some(pkey) = find(port, config.pkey_index) {
             config.pkey = pkey;
+        }
+        if let Some(alternate) = &mut config.alternate {
+            if let Some(pkey) = find(alternate.port, alternate.pkey_index) {
+                alternate.pkey = pkey;
+            }
         }
     }
 
@@ -345,10 +398,9 @@ impl Qp {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        segment: Segment<'_>,
-        pkey_index: Option<u16>,
+        arrival: Arrival<'_>,
     ) {
-        Self::receive_from(qp, cx, irqs, run, segment, pkey_index, None);
+        Self::receive_from(qp, cx, irqs, run, arrival, None);
     }
 
     /// The same from a queue pair of this host: an acknowledgement is given back at once.
@@ -357,14 +409,13 @@ impl Qp {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        segment: Segment<'_>,
-        pkey_index: Option<u16>,
+        arrival: Arrival<'_>,
         asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
     ) {
         let (dropped, has_output, waits, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
-            let dropped = state.accept(state.is_busy(), qp, cx, &segment, pkey_index);
+            let dropped = state.accept(state.is_busy(), qp, cx, &arrival);
             if let Some((asker, reply)) = asker {
                 *reply = state.reply(qp, asker);
             }
@@ -375,7 +426,7 @@ impl Qp {
             (dropped, has_output, state.absence.is_waiting(), events)
         };
         if let Some(reason) = dropped {
-            partition::refused(cx, &qp.hca, qp.port(), segment.header, reason);
+            partition::refused(cx, &qp.hca, arrival.port, arrival.segment.header, reason);
         }
         if waits {
             Self::await_memory(qp);

@@ -92,6 +92,7 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
         hw_ver: REVISION,
         caps: DeviceCaps::BAD_PKEY_CNTR
             | DeviceCaps::BAD_QKEY_CNTR
+            | DeviceCaps::AUTO_PATH_MIG
             | DeviceCaps::CURR_QP_STATE_MOD
             | DeviceCaps::PORT_ACTIVE_EVENT
             | DeviceCaps::SYS_IMAGE_GUID

@@ -3,11 +3,15 @@
 //! The arrival of segments at a port of an HCA.
 
 use crate::{
+    counters::Counter,
     fabric::Segment,
     hca::Hca,
     mcast::Cursor,
     partition,
-    qp::Qp,
+    qp::{
+        Arrival,
+        Qp, //
+    },
     run::RunQueue, //
 };
 use proto::transport::RxDrop;
@@ -45,7 +49,12 @@ pub(crate) fn deliver(
             let Some(qp) = member else {
                 return;
             };
-            Qp::receive(&qp, cx, irqs, run, segment, None);
+            let arrival = Arrival {
+                segment,
+                port,
+                pkey_index: None,
+            };
+            Qp::receive(&qp, cx, irqs, run, arrival);
         }
     }
     let (qp, pkey_index) = {
@@ -74,8 +83,15 @@ pub(crate) fn deliver(
         (qp.and_then(Held::try_clone), pkey_index)
     };
     if let Some(qp) = qp {
-        if qp.port() == port {
-            Qp::receive(&qp, cx, irqs, run, segment, pkey_index);
+        if qp.listens_at(port) {
+            let arrival = Arrival {
+                segment,
+                port,
+                pkey_index,
+            };
+            Qp::receive(&qp, cx, irqs, run, arrival);
+        } else if let Some(counters) = hca.counters(port) {
+            counters.count(Counter::Discarded);
         }
     }
 }

@@ -93,6 +93,10 @@ module! {
             default: 1,
             description: "1: switches find each other on their layer 2, and are cabled",
         },
+        strict_apm: u8 {
+            default: 0,
+            description: "1: a migration that comes too early or too late is an error, as the IBA has it",
+        },
         udp_port: u16 {
             default: 61515,
             description: "UDP port of the cables between hosts",

@@ -3,11 +3,16 @@
 //! The attributes of a queue pair that its machine works by.
 
 use crate::time::Duration;
+use crate::transport::migration::{
+    Alternate,
+    MigState, //
+};
 use wire::{
     Gid,
     Lid,
     Mtu,
     PKey,
+    PortNum,
     Psn,
     QKey,
     Qpn,
@@ -71,6 +76,18 @@ pub struct QpConfig {
     pub dest_qpn: Qpn,
     /// The way to the peer (RC, UC).
     pub path: PathAv,
+    /// The port at this end of that way (RC, UC).
+    pub port: PortNum,
+    /// The other way, if there is one (RC, UC).
+    pub alternate: Option<Alternate>,
+    /// What becomes of that one.
+    pub mig_state: MigState,
+    /// Whether a peer that has migrated is followed although this end has not heard that it was ready to. The
+    /// IBA drops such a packet; then a peer that goes over too early is lost.
+    pub follow_unarmed: bool,
+    /// Whether a packet that the peer sent before it had an alternate path may still come on the primary path.
+    /// The IBA's networks keep the order of packets, so that it reports such a one as a failed migration.
+    pub pardon_late: bool,
     /// Path MTU (RC, UC).
     pub mtu: Mtu,
     /// The P_Key that `pkey_index` names.

@@ -12,7 +12,10 @@ use crate::transport::wqe::{
     SendSlot, //
 };
 use wire::grh::Grh;
-use wire::Key;
+use wire::{
+    Key,
+    PortNum, //
+};
 
 /// What a remote access does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +112,10 @@ pub enum QpEvent {
     AccessErr,
     /// The queue pair is in error and takes nothing more from its shared receive queue.
     LastWqeReached,
+    /// The alternate path has become the primary one. Said before anything goes that way.
+    PathMig,
+    /// The peer has migrated to a path that is not this end's alternate one.
+    PathMigErr,
 }
 
 /// The surroundings of a queue pair: receive queue, memory, completion queues.
@@ -116,6 +123,9 @@ pub enum QpEvent {
 /// All functions are called with the queue pair's lock held: they may not sleep, and may not call the machine.
 /// "The packet" is the one that the present call of [`Qp::on_packet`](super::Qp::on_packet) is about.
 pub trait Env {
+    /// The port that the packet came by. Asked of connections only.
+    fn in_port(&mut self) -> PortNum;
+
     /// Takes the oldest work request off the receive queue, shared or not. From then on it is the machine's,
     /// which gives it back by [`Self::complete_recv`], or drops it at a reset. The machine has one at a time at
     /// most.

@@ -12,6 +12,12 @@ use crate::transport::env::{
     Env,
     QpEvent, //
 };
+use crate::transport::migration::{
+    self,
+    Change,
+    MigState,
+    Verdict, //
+};
 use crate::transport::qp_state::{
     self,
     AttrMask,
@@ -59,6 +65,8 @@ pub enum ModifyError {
     Draining,
     /// More outstanding operations than there is storage for.
     Resources,
+    /// Not the state of path migration that is next, or no path for it.
+    Migration,
 }
 
 /// Why a work request was not accepted. It will have no completion.
@@ -123,6 +131,8 @@ pub struct Qp<S, R> {
     /// Whether the segment polled last was a response.
     responded: bool,
     deferral: Deferral,
+    /// Whether the consumer knows, since the queue pair is armed, that a migration of the peer failed.
+    refused: bool,
 }
 
 impl<S, R> Qp<S, R>
@@ -142,6 +152,7 @@ where
             draining: false,
             responded: false,
             deferral: Deferral::default(),
+            refused: false,
         }
     }
 
@@ -187,13 +198,14 @@ where
 
     /// Goes to the state `to` and takes over the attributes of `config`, which must be those of
     /// [`Self::config`] but for what `mask` names. To ERR, flushes; to RESET, forgets all work without a
-    /// completion.
+    /// completion. [`MigState::Migrated`] is an order to migrate if the queue pair is armed.
     ///
     /// # Errors
     ///
     /// See [`ModifyError`].
     pub fn modify(
         &mut self,
+        now: Instant,
         to: QpState,
         mask: AttrMask,
         config: &QpConfig,
@@ -209,7 +221,11 @@ where
         {
             return Err(ModifyError::Resources);
         }
-        self.config = *config;
+        let change = migration::plan(to, mask, &self.config, config)?;
+        self.config = QpConfig {
+            mig_state: self.config.mig_state,
+            ..*config
+        };
         match (from, to) {
             (_, QpState::Err) => {
                 self.to_error(env);
@@ -219,6 +235,8 @@ where
                 self.requester.reset();
                 self.responder.reset();
                 self.deferral = Deferral::default();
+                self.config.alternate = None;
+                self.config.mig_state = MigState::Migrated;
             }
             (QpState::Init, QpState::Rtr) => {
                 self.responder.open(config);
@@ -230,6 +248,11 @@ where
             _ => {}
         }
         self.state = to;
+        match change {
+            Change::None => {}
+            Change::Rearm => self.config.mig_state = MigState::Rearm,
+            Change::Migrate => self.migrate(now, env),
+        }
         self.settle(env);
         Ok(())
     }
@@ -449,7 +472,24 @@ where
         if !self.state.receives() {
             return Err(RxDrop::State);
         }
-        self.check_origin(header)?;
+        self.admit(now, header, env)?;
+        let result = self.process(now, header, span, len, env);
+        if result.is_ok() && self.config.mig_state == MigState::Rearm && !header.bth.migreq {
+            self.config.mig_state = MigState::Armed;
+            self.refused = false;
+        }
+        result
+    }
+
+    /// Does what a packet is about.
+    fn process(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        span: u32,
+        len: u32,
+        env: &mut impl Env,
+    ) -> Result<(), RxDrop> {
         if header.bth.opcode.is_response() {
             if !self.state.sends() {
                 return Err(RxDrop::State);
@@ -458,6 +498,7 @@ where
             let result = self
                 .requester
                 .on_response(now, header, size, &self.config, env);
+            self.leave_silence(now, env);
             self.settle(env);
             return result;
         }
@@ -491,11 +532,11 @@ where
     /// [`Self::poll_transmit`], and told to pause.
     ///
     /// While an answer waits, the queue pair does not wait for its peer: see [`Self::next_deadline`].
-    pub fn defer(&mut self, header: &Header, span: u32) -> bool {
+    pub fn defer(&mut self, now: Instant, header: &Header, span: u32, env: &mut impl Env) -> bool {
         if self.qp_type != QpType::Rc {
             return true;
         }
-        if self.check_origin(header).is_err() {
+        if self.admit(now, header, env).is_err() {
             return false;
         }
         if self.deferral.add(header) {
@@ -516,8 +557,26 @@ where
         self.deferral = Deferral::default();
     }
 
-    /// Whether the packet may concern this queue pair at all.
-    fn check_origin(&self, header: &Header) -> Result<(), RxDrop> {
+    /// Makes the alternate path the primary one.
+    fn migrate(&mut self, now: Instant, env: &mut impl Env) {
+        if !self.config.take_alternate() {
+            return;
+        }
+        env.event(QpEvent::PathMig);
+        if self.state.sends() {
+            self.requester.change_path(now, &self.config);
+        }
+    }
+
+    /// Migrates if the peer does not answer on the primary path.
+    fn leave_silence(&mut self, now: Instant, env: &mut impl Env) {
+        if self.requester.take_stranded() {
+            self.migrate(now, env);
+        }
+    }
+
+    /// Whether the packet may concern this queue pair at all. A peer that has migrated is followed.
+    fn admit(&mut self, now: Instant, header: &Header, env: &mut impl Env) -> Result<(), RxDrop> {
         let service = match self.qp_type {
             QpType::Rc => Service::Rc,
             QpType::Uc => Service::Uc,
@@ -526,23 +585,28 @@ where
         if header.bth.opcode.service() != service {
             return Err(RxDrop::Opcode);
         }
-        let any_partition = matches!(self.qp_type, QpType::Gsi | QpType::Smi);
-        if !any_partition && !self.config.pkey.matches(header.bth.pkey) {
-            return Err(RxDrop::PKey);
-        }
         if self.qp_type.is_datagram() {
-            return Ok(());
+            let any_partition = matches!(self.qp_type, QpType::Gsi | QpType::Smi);
+            return if any_partition || self.config.pkey.matches(header.bth.pkey) {
+                Ok(())
+            } else {
+                Err(RxDrop::PKey)
+            };
         }
-        let path = &self.config.path;
-        let same_route = match (&path.grh, &header.grh) {
-            (None, None) => true,
-            (Some(ours), Some(theirs)) => ours.dgid == theirs.sgid && ours.sgid == theirs.dgid,
-            _ => false,
-        };
-        if header.lrh.slid != path.dlid || !same_route {
-            return Err(RxDrop::Source);
+        let port = env.in_port();
+        if self.config.mig_state != MigState::Migrated && header.bth.migreq {
+            match migration::judge(header, port, &self.config) {
+                Verdict::Ordinary => {}
+                Verdict::Follow => self.migrate(now, env),
+                Verdict::Refuse => {
+                    if !core::mem::replace(&mut self.refused, true) {
+                        env.event(QpEvent::PathMigErr);
+                    }
+                    return Err(RxDrop::Source);
+                }
+            }
         }
-        Ok(())
+        migration::check_primary(header, port, &self.config)
     }
 
     /// When [`Self::on_timeout`] wants to be called; `None` for never, or not before [`Self::resume`].
@@ -560,6 +624,7 @@ where
         } else {
             Lapse::None
         };
+        self.leave_silence(now, env);
         self.settle(env);
         lapse
     }

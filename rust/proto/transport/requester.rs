@@ -158,6 +158,8 @@ pub(super) struct Requester<S> {
     local: Option<SendSlot>,
     /// Whether a work request failed since the last [`Self::take_failure`].
     failed: bool,
+    /// See [`Self::take_stranded`].
+    stranded: bool,
 }
 
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
@@ -189,6 +191,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             parked: None,
             local: None,
             failed: false,
+            stranded: false,
         }
     }
 
@@ -211,6 +214,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     pub(super) fn reset(&mut self) {
         self.discard();
         self.failed = false;
+        self.stranded = false;
     }
 
     pub(super) fn next_psn(&self) -> Psn {

@@ -7,6 +7,7 @@ use crate::transport::config::{
     PathAv,
     QpConfig, //
 };
+use crate::transport::migration::MigState;
 use crate::transport::wqe::SendSlot;
 use wire::bth::Bth;
 use wire::grh::{
@@ -247,8 +248,7 @@ pub(super) fn connected_header(
         grh: config.path.grh.as_ref().map(global_header),
         bth: Bth {
             opcode,
-            // The state of a queue pair that has no alternate path is "migrated".
-            migreq: true,
+            migreq: config.mig_state == MigState::Migrated,
             pkey: config.pkey,
             dest_qp: config.dest_qpn,
             psn,

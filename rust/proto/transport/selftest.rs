@@ -29,6 +29,7 @@ mod tests {
         Lid,
         Mtu,
         PKey,
+        PortNum,
         Psn,
         Qpn, //
     };
@@ -83,6 +84,9 @@ mod tests {
     }
 
     impl Env for Small {
+        fn in_port(&mut self) -> PortNum {
+            PortNum::default()
+        }
         fn take_recv(&mut self) -> Option<RecvWqe> {
             self.recvs = self.recvs.checked_sub(1)?;
             Some(RecvWqe {
@@ -241,7 +245,11 @@ mod tests {
                 (QpState::Rtr, TO_RTR),
                 (QpState::Rts, TO_RTS),
             ] {
-                assert_eq!(side.qp.modify(to, mask, &config, &mut side.env), Ok(()));
+                assert_eq!(
+                    side.qp
+                        .modify(Instant::default(), to, mask, &config, &mut side.env),
+                    Ok(())
+                );
             }
             side
         }

@@ -102,6 +102,21 @@ impl Lane {
         self.generation == fabric.generation() && self.address == *address
     }
 
+    /// Whether this is, or was when somebody looked, the way to `address`.
+    pub(crate) fn led_to(&self, address: &Address) -> bool {
+        self.address == *address
+    }
+
+    /// The port that segments leave by.
+    pub(crate) fn port(&self) -> PortNum {
+        self.address.port
+    }
+
+    /// The port that segments come to, if they can go straight there.
+    pub(crate) fn far_port(&self) -> Option<PortNum> {
+        Some(self.straight.as_ref()?.port)
+    }
+
     /// Whether segments can go straight to `qp`.
     pub(crate) fn ends_at(&self, qp: &Held<Qp>) -> bool {
         let straight = self.straight.as_ref();
@@ -208,7 +223,7 @@ impl Hca {
         if let Some(traffic) = to.hca.traffic(straight.port) {
             traffic.count_received(segment, octets);
         }
-        to.port() == straight.port
+        to.listens_at(straight.port)
     }
 }
 

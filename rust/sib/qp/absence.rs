@@ -14,6 +14,7 @@
 //! learns of an error at the next attempt.
 
 use super::{
+    Arrival,
     Qp,
     State, //
 };
@@ -46,7 +47,10 @@ use rdma::{
     },
     work::Run, //
 };
-use wire::header::Header;
+use wire::{
+    header::Header,
+    PortNum, //
+};
 
 /// The work item that has memory come.
 pub(super) const WORK: u64 = 1;
@@ -58,6 +62,7 @@ const MAX_WAITING: usize = 512;
 struct Waiting {
     header: Header,
     span: u32,
+    port: PortNum,
     pkey_index: Option<u16>,
     payload: Kept,
 }
@@ -149,18 +154,20 @@ impl Absence {
     }
 
     /// Lets a segment wait. It is lost if there is no room for it, as it might be in any network.
-    pub(super) fn keep(&mut self, segment: &Segment<'_>, pkey_index: Option<u16>) {
+    pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
         self.waits = true;
         if self.waiting.len() < MAX_WAITING {
-            let _ = self.store(segment, pkey_index);
+            let _ = self.store(arrival);
         }
     }
 
-    fn store(&mut self, segment: &Segment<'_>, pkey_index: Option<u16>) -> Result {
+    fn store(&mut self, arrival: &Arrival<'_>) -> Result {
+        let segment = &arrival.segment;
         let waiting = Waiting {
             header: *segment.header,
             span: segment.span,
-            pkey_index,
+            port: arrival.port,
+            pkey_index: arrival.pkey_index,
             payload: Kept::new(segment.source, GFP_ATOMIC)?,
         };
         let waiting = KBox::new(waiting, GFP_ATOMIC)?;
@@ -177,14 +184,18 @@ impl State {
             self.machine.resume();
             return false;
         };
-        let segment = Segment {
-            header: &waiting.header,
-            span: waiting.span,
-            source: &Source::Kept(&waiting.payload),
-            damage: None,
+        let arrival = Arrival {
+            segment: Segment {
+                header: &waiting.header,
+                span: waiting.span,
+                source: &Source::Kept(&waiting.payload),
+                damage: None,
+            },
+            port: waiting.port,
+            pkey_index: waiting.pkey_index,
         };
         let busy = self.is_busy();
-        let outcome = self.offer(busy, qp, cx, &segment, waiting.pkey_index);
+        let outcome = self.offer(busy, qp, cx, &arrival);
         if outcome == Err(RxDrop::Absent) {
             // Where it was there is room.
             let _ = self.absence.waiting.insert_within_capacity(0, waiting);

@@ -5,6 +5,7 @@
 use super::{
     absence::Absence,
     env::{
+        forget_alternate,
         Events,
         Withheld, //
     },
@@ -312,8 +313,11 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     };
     // Every state has a way to RESET, so there is no error to handle.
     let _ = state.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
-        machine.modify(QpState::Reset, AttrMask::STATE, &config, env)
+        let now = crate::fabric::now();
+        machine.modify(now, QpState::Reset, AttrMask::STATE, &config, env)
     });
+    forget_alternate(&mut state.attr);
+    qp.port.store(u32::from(qp.port().get()), Relaxed);
     let absence = state.forget();
     // What it lets go of may be much.
     drop(guard);

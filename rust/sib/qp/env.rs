@@ -50,6 +50,8 @@ use proto::transport::{
 use rdma::{
     ib::{
         self,
+        AhAttr,
+        QpAttr,
         Sge, //
     },
     sync::{
@@ -64,7 +66,8 @@ use wire::{
         self,
         Grh, //
     },
-    Key, //
+    Key,
+    PortNum, //
 };
 
 /// Events that wait until no lock is held, as a set.
@@ -72,8 +75,10 @@ use wire::{
 pub(super) struct Events(u8);
 
 /// All events, in the order in which a consumer gets those of one moment.
-const EVENTS: [(QpEvent, ib::QpEvent); 6] = [
+const EVENTS: [(QpEvent, ib::QpEvent); 8] = [
     (QpEvent::CommEst, ib::QpEvent::CommEst),
+    (QpEvent::PathMig, ib::QpEvent::PathMig),
+    (QpEvent::PathMigErr, ib::QpEvent::PathMigErr),
     (QpEvent::SqDrained, ib::QpEvent::SqDrained),
     (QpEvent::ReqErr, ib::QpEvent::RequestError),
     (QpEvent::AccessErr, ib::QpEvent::AccessError),
@@ -144,10 +149,14 @@ pub(super) struct Surroundings<'a> {
     pub(super) absence: &'a mut Absence,
     pub(super) events: &'a mut Events,
     pub(super) withheld: &'a mut Withheld,
+    /// What queries are answered.
+    pub(super) attr: &'a mut QpAttr,
     /// Whether send completions are to be withheld.
     pub(super) withhold: bool,
     /// The bytes of the packet.
     pub(super) source: Source<'a>,
+    /// The port that it came by.
+    pub(super) port: PortNum,
     /// Index of the packet's P_Key in the port's table, where it is not the queue pair's.
     pub(super) pkey_index: Option<u16>,
 }
@@ -218,6 +227,10 @@ impl Surroundings<'_> {
 }
 
 impl Env for Surroundings<'_> {
+    fn in_port(&mut self) -> PortNum {
+        self.port
+    }
+
     fn take_recv(&mut self) -> Option<RecvWqe> {
         let taken = match &self.qp.srq {
             Some(srq) => srq.take(self.cx.reborrow(), self.entry),
@@ -416,11 +429,28 @@ impl Env for Surroundings<'_> {
             QpEvent::Fatal => Some(trace::Fault::Fatal),
             QpEvent::ReqErr => Some(trace::Fault::Request),
             QpEvent::AccessErr => Some(trace::Fault::Access),
-            QpEvent::CommEst | QpEvent::SqDrained | QpEvent::LastWqeReached => None,
+            QpEvent::CommEst
+            | QpEvent::SqDrained
+            | QpEvent::LastWqeReached
+            | QpEvent::PathMig
+            | QpEvent::PathMigErr => None,
         };
         if let Some(fault) = fault {
             trace::error(self.qp.qpn(), fault, 0);
         }
+        if event == QpEvent::PathMig {
+            self.qp.take_alternate_port();
+            self.attr.ah = self.attr.alt_ah;
+            forget_alternate(self.attr);
+        }
         self.events.add(event);
     }
+}
+
+/// There is no alternate path any more.
+pub(super) fn forget_alternate(attr: &mut QpAttr) {
+    attr.alt_ah = AhAttr::default();
+    attr.alt_port = 0;
+    attr.alt_pkey_index = 0;
+    attr.alt_timeout = 0;
 }

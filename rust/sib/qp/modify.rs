@@ -13,19 +13,19 @@ use super::{
 use crate::{
     ah,
     fabric::Passage,
+    params,
     partition,
     payload::Source,
     query, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 use proto::{
     time::Duration,
     transport::{
         AccessFlags,
+        Alternate,
         AttrMask,
+        MigState,
         ModifyError,
         PathAv,
         QpConfig,
@@ -102,7 +102,10 @@ fn in_range(attr: &QpAttr, mask: QpAttrMask, ports: u8) -> bool {
     let has = |flag| mask.contains(flag);
     let port = |port: u32| (1..=u32::from(ports)).contains(&port);
     !(has(QpAttrMask::PORT) && !port(attr.port)
-        || has(QpAttrMask::ALT_PATH) && !port(attr.alt_port)
+        || has(QpAttrMask::ALT_PATH)
+            && (!port(attr.alt_port)
+                || attr.alt_ah.port != attr.alt_port
+                || attr.alt_timeout > MAX_TIMEOUT)
         || has(QpAttrMask::TIMEOUT) && attr.timeout > MAX_TIMEOUT
         || has(QpAttrMask::RETRY_CNT) && attr.retry_cnt > MAX_RETRIES
         || has(QpAttrMask::RNR_RETRY) && attr.rnr_retry > MAX_RETRIES
@@ -119,6 +122,7 @@ struct Resolved {
     /// Whether packets on that way may be lost.
     lossy: bool,
     pkey: Option<PKey>,
+    alternate: Option<Alternate>,
 }
 
 impl Resolved {
@@ -146,11 +150,67 @@ impl Resolved {
         } else {
             None
         };
-        let lossy = path.is_some_and(|path| {
-            let port = PortNum::new(port as u8);
-            qp.hca.passage(cx, port, path.dlid) != Passage::Whole
-        });
-        Ok(Self { path, lossy, pkey })
+        let lossy = path.is_some_and(|path| is_lossy(cx, qp, PortNum::new(port as u8), &path));
+        let alternate = if mask.contains(QpAttrMask::ALT_PATH) {
+            Some(alternate(cx, qp, attr)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            path,
+            lossy,
+            pkey,
+            alternate,
+        })
+    }
+}
+
+/// Whether packets on a way may be lost.
+fn is_lossy(cx: &mut Cx<'_, Unlocked>, qp: &Qp, port: PortNum, path: &PathAv) -> bool {
+    qp.hca.passage(cx, port, path.dlid) != Passage::Whole
+}
+
+/// How soon an answer is asked for again.
+fn reminder_floor(lossy: bool) -> Duration {
+    if lossy {
+        REMINDER_FLOOR
+    } else {
+        Duration::ZERO
+    }
+}
+
+/// The alternate path of the attributes.
+fn alternate(cx: &mut Cx<'_, Unlocked>, qp: &Qp, attr: &QpAttr) -> Result<Alternate> {
+    if !Lid::new(attr.alt_ah.dlid).is_unicast() {
+        return Err(EINVAL);
+    }
+    let port = PortNum::new(attr.alt_port as u8);
+    let path = ah::resolve(cx, &qp.hca, &attr.alt_ah)?;
+    Ok(Alternate {
+        path,
+        port,
+        pkey: query::pkey(cx, &qp.hca, port, attr.alt_pkey_index)?,
+        pkey_index: attr.alt_pkey_index,
+        timeout: attr.alt_timeout,
+        reminder_floor: reminder_floor(is_lossy(cx, qp, port, &path)),
+    })
+}
+
+/// The machine's name of a state of migration.
+fn mig_state_of(state: ib::MigState) -> MigState {
+    match state {
+        ib::MigState::Migrated => MigState::Migrated,
+        ib::MigState::Rearm => MigState::Rearm,
+        ib::MigState::Armed => MigState::Armed,
+    }
+}
+
+/// ib_core's name of a state of migration.
+fn mig_state_name(state: MigState) -> ib::MigState {
+    match state {
+        MigState::Migrated => ib::MigState::Migrated,
+        MigState::Rearm => ib::MigState::Rearm,
+        MigState::Armed => ib::MigState::Armed,
     }
 }
 
@@ -159,15 +219,20 @@ fn apply(config: &mut QpConfig, attr: &QpAttr, mask: QpAttrMask, resolved: &Reso
     let has = |flag| mask.contains(flag);
     if let Some(path) = resolved.path {
         config.path = path;
-        config.reminder_floor = if resolved.lossy {
-            REMINDER_FLOOR
-        } else {
-            Duration::ZERO
-        };
+        config.reminder_floor = reminder_floor(resolved.lossy);
     }
     if let Some(pkey) = resolved.pkey {
         config.pkey = pkey;
         config.pkey_index = attr.pkey_index;
+    }
+    if has(QpAttrMask::PORT) {
+        config.port = PortNum::new(attr.port as u8);
+    }
+    if resolved.alternate.is_some() {
+        config.alternate = resolved.alternate;
+    }
+    if has(QpAttrMask::PATH_MIG_STATE) {
+        config.mig_state = mig_state_of(attr.mig_state);
     }
     if has(QpAttrMask::QKEY) {
         config.qkey = QKey::new(attr.qkey);
@@ -244,8 +309,7 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 /// # Errors
 ///
 /// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
-/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has;
-/// `EOPNOTSUPP` for path migration.
+/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     qp: &Tracked<Qp>,
@@ -254,9 +318,6 @@ pub(crate) fn modify(
 ) -> Result {
     if mask.unknown() != 0 || mask.contains(QpAttrMask::CAP) {
         return Err(EINVAL);
-    }
-    if mask.contains(QpAttrMask::ALT_PATH) || mask.contains(QpAttrMask::PATH_MIG_STATE) {
-        return Err(ib::unsupported());
     }
     if !in_range(attr, mask, qp.hca.ports()) {
         return Err(EINVAL);
@@ -271,7 +332,7 @@ pub(crate) fn modify(
         return Ok(());
     }
     change(cx, qp, attr, mask, &resolved)?;
-    if mask.contains(QpAttrMask::PKEY_INDEX) {
+    if mask.contains(QpAttrMask::PKEY_INDEX) || mask.contains(QpAttrMask::ALT_PATH) {
         partition::follow(cx, qp);
     }
     // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
@@ -307,23 +368,30 @@ fn change(
     config.recv_depth = qp.cap.max_recv_wr;
     config.timeout_floor = ACK_TIMEOUT_FLOOR;
     config.max_unacked = MAX_UNACKED;
+    config.follow_unarmed = !params::strict_apm();
+    config.pardon_late = config.follow_unarmed;
     apply(&mut config, attr, mask, resolved);
-    state
-        .with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
-            machine.modify(to, AttrMask::from_bits(mask.bits()), &config, env)
-        })
-        .map_err(errno)?;
-    if mask.contains(QpAttrMask::PORT) {
-        qp.port.store(attr.port, Relaxed);
-    }
+    // A migration that this leads to looks at them.
+    let before = state.attr.clone();
     remember(&mut state.attr, attr, mask);
+    let now = crate::fabric::now();
+    let changed = state.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
+        machine.modify(now, to, AttrMask::from_bits(mask.bits()), &config, env)
+    });
+    if let Err(error) = changed {
+        state.attr = before;
+        return Err(errno(error));
+    }
+    if mask.contains(QpAttrMask::PORT) || mask.contains(QpAttrMask::ALT_PATH) {
+        qp.set_ports(state.machine.config());
+    }
     qp.watch(state);
     Ok(())
 }
 
 fn errno(error: ModifyError) -> Error {
     match error {
-        ModifyError::Transition(_) => EINVAL,
+        ModifyError::Transition(_) | ModifyError::Migration => EINVAL,
         ModifyError::Draining => EBUSY,
         ModifyError::Resources => ENOMEM,
     }
@@ -341,6 +409,7 @@ fn attributes(state: &State, qp: &Qp) -> QpAttr {
     QpAttr {
         state: name,
         cur_state: name,
+        mig_state: mig_state_name(config.mig_state),
         qkey: config.qkey.get(),
         rq_psn: state.machine.rq_psn().get(),
         sq_psn: state.machine.sq_psn().get(),

@@ -11,6 +11,7 @@ use super::{
     env::Events,
     local::Executed,
     send::Payload,
+    Arrival,
     Qp,
     State, //
 };
@@ -56,7 +57,7 @@ pub(super) struct Transmitter {
     flight: Flight,
     /// The way of segments.
     lane: Lane,
-    /// Whether `lane` has just been looked for, and is used whatever has happened since.
+    /// Whether `lane` has just been looked for, and is used whatever has happened since but a migration.
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
     end: Option<Held<Qp>>,
@@ -272,11 +273,17 @@ impl Transmitter {
         match &self.end {
             Some(end) if self.lane.fits(&segment, &qp.hca.fabric) => {
                 if qp.hca.count_along(&self.lane, end, &segment) {
+                    let arrival = Arrival {
+                        segment,
+                        port: self.lane.far_port().unwrap_or_default(),
+                        pkey_index: None,
+                    };
                     let asker = self.last.then_some((qp, &mut self.reply));
-                    Qp::receive_from(end, cx, irqs, run, segment, None, asker);
+                    Qp::receive_from(end, cx, irqs, run, arrival, asker);
                 }
             }
-            _ => qp.hca.transmit(cx, irqs, run, qp.port(), segment),
+            // The port of the queue pair may be another one meanwhile, and its way.
+            _ => qp.hca.transmit(cx, irqs, run, self.lane.port(), segment),
         }
     }
 }
@@ -299,7 +306,12 @@ impl State {
             };
             self.withheld.release(cx, qp);
             // Both ends have agreed on a partition: the acknowledgement answers a segment that was taken.
-            let _ = self.accept(false, qp, cx.reborrow(), &segment, None);
+            let arrival = Arrival {
+                segment,
+                port: own.lane.port(),
+                pkey_index: None,
+            };
+            let _ = self.accept(false, qp, cx.reborrow(), &arrival);
         }
         own.reply = None;
     }
@@ -334,7 +346,7 @@ impl State {
         own.flight.clear();
         self.take_reply(&mut own, qp, cx);
         let address = qp.address(self.machine.config());
-        let fresh = core::mem::take(&mut own.fresh);
+        let fresh = core::mem::take(&mut own.fresh) && own.lane.led_to(&address);
         if !fresh && !own.lane.leads_to(&address, &qp.hca.fabric) {
             return Step::Find(own, address);
         }

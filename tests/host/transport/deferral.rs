@@ -34,10 +34,10 @@ fn a_request_that_waits_is_kept_once_and_its_peer_pauses() {
     let packets = one.poll_all(0);
     two.host.absent = true;
     assert_eq!(two.take(0, &packets[0]), Err(RxDrop::Absent));
-    assert!(two.qp.defer(&packets[0].0.header, 1));
+    assert!(two.defer(&packets[0]));
     assert!(two.poll_all(0).is_empty());
 
-    assert!(!two.qp.defer(&packets[0].0.header, 1));
+    assert!(!two.defer(&packets[0]));
     let answers = two.poll_all(0);
     assert!(matches!(syndromes(&answers)[..], [Syndrome::Rnr { .. }]));
     deliver(&mut one, &answers);
@@ -62,12 +62,12 @@ fn requests_behind_one_that_waits_are_kept_too() {
     }
     let packets = one.poll_all(0);
     for packet in &packets {
-        assert!(two.qp.defer(&packet.0.header, 1));
+        assert!(two.defer(packet));
     }
-    assert!(!two.qp.defer(&packets[0].0.header, 1));
-    assert!(!two.qp.defer(&packets[2].0.header, 1));
+    assert!(!two.defer(&packets[0]));
+    assert!(!two.defer(&packets[2]));
     two.qp.resume();
-    assert!(two.qp.defer(&packets[0].0.header, 1));
+    assert!(two.defer(&packets[0]));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn who_has_the_answer_does_not_ask_again() {
     one.host.absent = true;
     assert_eq!(one.take(0, &answers[0]), Err(RxDrop::Absent));
     assert!(one.qp.next_deadline().is_some());
-    assert!(one.qp.defer(&answers[0].0.header, 1));
+    assert!(one.defer(&answers[0]));
     assert_eq!(one.qp.next_deadline(), None);
     let late = Instant::from_nanos(LONG_NANOS);
     for _ in 0..100 {

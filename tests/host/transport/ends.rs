@@ -198,9 +198,7 @@ fn drain_ends_what_has_begun_and_begins_nothing() {
     assert!(world.nodes[0].qp.is_draining());
     let config = *world.nodes[0].qp.config();
     let node = &mut world.nodes[0];
-    let again = node
-        .qp
-        .modify(QpState::Sqd, AttrMask::STATE, &config, &mut node.host);
+    let again = node.modify(QpState::Sqd, AttrMask::STATE, &config);
     assert_eq!(again, Err(ModifyError::Draining));
     world.run();
     assert_eq!(world.nodes[0].host.sent.len(), 4);

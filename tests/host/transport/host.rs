@@ -20,7 +20,10 @@ use proto::transport::{
 };
 use std::collections::VecDeque;
 use wire::grh::Grh;
-use wire::Key;
+use wire::{
+    Key,
+    PortNum, //
+};
 
 /// Where the one memory region of a host begins.
 pub(crate) const MEMORY_BASE: u64 = 0x7f00_0000_1000;
@@ -39,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) recv_queue: VecDeque<RecvWqe>,
     /// Buffers of receive work requests by slot.
     pub(crate) recv_buffers: Vec<Vec<u8>>,
+    /// The port that the packet being received came by.
+    pub(crate) in_port: PortNum,
     /// Payload of the packet being received.
     pub(crate) packet: Vec<u8>,
     /// Send completions.
@@ -142,6 +147,10 @@ impl Host {
 }
 
 impl Env for Host {
+    fn in_port(&mut self) -> PortNum {
+        self.in_port
+    }
+
     fn take_recv(&mut self) -> Option<RecvWqe> {
         self.recv_queue.pop_front()
     }

@@ -11,6 +11,7 @@ mod faults;
 mod host;
 mod hostile;
 mod ledger;
+mod migration;
 mod rules;
 mod stream;
 mod unreliable;

@@ -3,17 +3,22 @@
 //! Streams of work requests on reliable connections: whatever the link does, the data arrive whole, once and
 //! in order, and each work request completes once and in order.
 
+use crate::migration;
 use crate::world::{
     config,
     wqe,
     Faults,
-    World, //
+    World,
+    ALTERNATE,
+    PRIMARY, //
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proto::time::Duration;
 use proto::transport::{
+    MigState,
     QpConfig,
+    QpEvent,
     QpType,
     SendOp,
     SendWqe,
@@ -141,6 +146,27 @@ fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
     (wqe, buffer)
 }
 
+/// What happens to the primary path, once.
+#[derive(Clone, Copy, Debug)]
+enum Mishap {
+    /// Nothing arrives at the nodes that are named.
+    Cut([bool; 2]),
+    /// The consumer of a node has it migrate.
+    Order(usize),
+}
+
+impl Mishap {
+    fn strike(self, world: &mut World) {
+        match self {
+            Self::Cut(ends) => {
+                let nodes = (0..2).filter(|&node| ends[node]);
+                world.severed = nodes.map(|node| (node, PRIMARY)).collect();
+            }
+            Self::Order(node) => migration::migrate(&mut world.nodes[node]).unwrap(),
+        }
+    }
+}
+
 /// Carries out the orders of both nodes and checks everything.
 fn exchange(
     orders: [&[Order]; 2],
@@ -148,6 +174,50 @@ fn exchange(
     (seed, busy): (u64, u32),
     tune: impl Fn(&mut QpConfig),
 ) {
+    let mut world = prepare(orders, faults, (seed, busy), tune);
+    carry_out(&mut world, orders, |_| {});
+    for node in &world.nodes {
+        assert!(node.host.events.is_empty());
+    }
+}
+
+/// The same with an alternate path, and a mishap at the primary one so many steps after both nodes are armed.
+/// Returns whether both nodes have migrated.
+fn exchange_elsewhere(
+    orders: [&[Order]; 2],
+    faults: Faults,
+    seed: u64,
+    (mishap, steps): (Mishap, usize),
+) -> bool {
+    let mut world = prepare(orders, faults, (seed, 0), |_| {});
+    migration::rearm(&mut world, ALTERNATE);
+    let mut left = Some(steps);
+    carry_out(&mut world, orders, |world| {
+        if migration::states(world) != [MigState::Armed; 2] {
+            return;
+        }
+        left = match left {
+            Some(0) => {
+                mishap.strike(world);
+                None
+            }
+            left => left.map(|left| left - 1),
+        };
+    });
+    let states = migration::states(&world);
+    for (node, state) in world.nodes.iter().zip(states) {
+        let migrations = usize::from(state == MigState::Migrated);
+        assert_eq!(node.host.events, vec![QpEvent::PathMig; migrations]);
+    }
+    states == [MigState::Migrated; 2]
+}
+
+fn prepare(
+    orders: [&[Order]; 2],
+    faults: Faults,
+    (seed, busy): (u64, u32),
+    tune: impl Fn(&mut QpConfig),
+) -> World {
     let longest = orders[0].len().max(orders[1].len());
     let memory = COUNTER + longest * LONGEST;
     let mut world = World::new(QpType::Rc, memory, faults, seed);
@@ -163,6 +233,11 @@ fn exchange(
             }
         }
     }
+    world
+}
+
+/// Has the nodes carry out their orders; `meanwhile` is called before each step.
+fn carry_out(world: &mut World, orders: [&[Order]; 2], mut meanwhile: impl FnMut(&mut World)) {
     let mut posted = [0, 0];
     let mut wanted = [0, 1].map(|node| orders[node].iter().filter(|o| needs_recv(o.op)).count());
     loop {
@@ -182,6 +257,7 @@ fn exchange(
                 world.nodes[1 - node].host.post_recv(LONGEST as u32);
             }
         }
+        meanwhile(world);
         while world.transmit() {}
         let more = world.step();
         if !more && posted == [orders[0].len(), orders[1].len()] && wanted == [0, 0] {
@@ -189,8 +265,7 @@ fn exchange(
         }
     }
     for (node, orders) in orders.into_iter().enumerate() {
-        check(&world, node, orders);
-        assert!(world.nodes[node].host.events.is_empty());
+        check(world, node, orders);
     }
 }
 
@@ -292,6 +367,55 @@ proptest! {
             config.max_dest_rd_atomic = fetches;
             config.reminder_floor = Duration::from_nanos(reminder);
         });
+    }
+}
+
+fn mishap() -> impl Strategy<Value = Mishap> {
+    prop_oneof![
+        Just(Mishap::Cut([true, true])),
+        Just(Mishap::Cut([true, false])),
+        Just(Mishap::Cut([false, true])),
+        Just(Mishap::Order(0)),
+        Just(Mishap::Order(1)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn streams_survive_the_loss_of_a_path(
+        one in vec(order(), 20..80),
+        two in vec(order(), 0..60),
+        faults in faults(),
+        seed in any::<u64>(),
+        mishap in mishap(),
+        steps in 0..120usize,
+    ) {
+        exchange_elsewhere([&one, &two], faults, seed, (mishap, steps));
+    }
+}
+
+/// The path is lost while work is under way, not before or after it.
+#[test]
+fn paths_are_lost_under_load() {
+    let orders: Vec<Order> = (0..60)
+        .map(|i| Order {
+            op: [SendOp::Write, SendOp::Read, SendOp::FetchAdd, SendOp::Send][i % 4],
+            len: i * 50,
+            signaled: true,
+            fence: false,
+        })
+        .collect();
+    let faults = Faults {
+        longest_span: 4,
+        ..Faults::default()
+    };
+    for steps in 0..15 {
+        for mishap in [Mishap::Cut([true; 2]), Mishap::Order(steps % 2)] {
+            let migrated = exchange_elsewhere([&orders, &orders], faults, 1, (mishap, steps));
+            assert!(migrated, "{mishap:?} after {steps} steps");
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use proto::time::{
 use proto::transport::{
     AccessFlags,
     AttrMask,
+    ModifyError,
     PathAv,
     Payload,
     Qp,
@@ -56,6 +57,7 @@ use wire::{
     Lid,
     Mtu,
     PKey,
+    PortNum,
     Psn,
     QKey,
     Qpn, //
@@ -116,6 +118,8 @@ pub(crate) struct Node {
     pub(crate) qp: SimQp,
     pub(crate) host: Host,
     pub(crate) alive: bool,
+    /// The time of the world.
+    now: u64,
     /// Segments that have come and wait for memory.
     waiting: VecDeque<Flight>,
     /// When that memory is there.
@@ -150,6 +154,8 @@ pub(crate) struct World {
     pub(crate) trace: Vec<(usize, Operation, Psn, u32)>,
     /// All NAKs and RNR NAKs that left a node, in order.
     pub(crate) refusals: Vec<(usize, Syndrome)>,
+    /// Ports of nodes at which nothing arrives any more.
+    pub(crate) severed: Vec<(usize, PortNum)>,
     /// What happens to segments beside `faults`.
     pub(crate) spoil: Option<Spoil>,
 }
@@ -157,15 +163,43 @@ pub(crate) struct World {
 /// Work requests that a send queue of the simulation holds.
 pub(crate) const DEPTH: usize = 32;
 
+/// The ports of a node: each is linked to the same port of the other one.
+pub(crate) const PRIMARY: PortNum = PortNum::new(1);
+pub(crate) const ALTERNATE: PortNum = PortNum::new(2);
+
+/// The LIDs of all ports [`ALTERNATE`] are from here on.
+const ALTERNATE_LIDS: u16 = 20;
+
+pub(crate) fn lid(node: usize, port: PortNum) -> Lid {
+    let base = if port == ALTERNATE {
+        ALTERNATE_LIDS
+    } else {
+        10
+    };
+    Lid::new(base + node as u16)
+}
+
+/// The port that a packet comes by.
+fn port_of(header: &Header) -> PortNum {
+    if header.lrh.dlid.get() >= ALTERNATE_LIDS {
+        ALTERNATE
+    } else {
+        PRIMARY
+    }
+}
+
 pub(crate) fn config(node: usize) -> QpConfig {
     let other = 1 - node;
     QpConfig {
         qpn: Qpn::new(0x100 + node as u32),
         dest_qpn: Qpn::new(0x100 + other as u32),
         path: PathAv {
-            dlid: Lid::new(10 + other as u16),
+            dlid: lid(other, PRIMARY),
             ..PathAv::default()
         },
+        port: PRIMARY,
+        follow_unarmed: true,
+        pardon_late: true,
         mtu: Mtu::B256,
         pkey: PKey::DEFAULT,
         qkey: QKey::new(0x1111),
@@ -238,6 +272,7 @@ impl Node {
             ),
             host: Host::new(memory, DEPTH),
             alive: true,
+            now: 0,
             waiting: VecDeque::new(),
             memory_at: None,
         }
@@ -252,7 +287,7 @@ impl Node {
     pub(crate) fn connect_to(&mut self, config: &QpConfig, last: QpState) {
         for to in [QpState::Init, QpState::Rtr, QpState::Rts] {
             let mask = mask(self.qp.qp_type(), to);
-            self.qp.modify(to, mask, config, &mut self.host).unwrap();
+            self.modify(to, mask, config).unwrap();
             if to == last {
                 break;
             }
@@ -262,7 +297,29 @@ impl Node {
     pub(crate) fn go(&mut self, to: QpState) {
         let config = *self.qp.config();
         let mask = AttrMask::STATE;
-        self.qp.modify(to, mask, &config, &mut self.host).unwrap();
+        self.modify(to, mask, &config).unwrap();
+    }
+
+    /// Has the queue pair take over attributes.
+    pub(crate) fn modify(
+        &mut self,
+        to: QpState,
+        mask: AttrMask,
+        config: &QpConfig,
+    ) -> Result<(), ModifyError> {
+        let now = Instant::from_nanos(self.now);
+        self.qp.modify(now, to, mask, config, &mut self.host)
+    }
+
+    /// Has the queue pair say whether a packet is to be kept.
+    pub(crate) fn defer(&mut self, packet: &(TxSegment, Vec<u8>)) -> bool {
+        self.defer_segment(&packet.0.header, packet.0.span)
+    }
+
+    fn defer_segment(&mut self, header: &Header, span: u32) -> bool {
+        let now = Instant::from_nanos(self.now);
+        self.host.in_port = port_of(header);
+        self.qp.defer(now, header, span, &mut self.host)
     }
 
     /// Posts a work request with these bytes as its buffer; its place in the stream is its `wr_id`.
@@ -277,7 +334,7 @@ impl Node {
         let config = self.qp.config();
         let limits = TxLimits {
             max_payload: config.mtu.bytes() as u32,
-            lid: Lid::new(10 + (config.qpn.get() & 1) as u16),
+            lid: lid((config.qpn.get() & 1) as usize, config.port),
             mtu: Mtu::B1024,
         };
         let has_output = self.qp.has_output();
@@ -313,6 +370,7 @@ impl Node {
         payload: &[u8],
     ) -> Result<(), RxDrop> {
         self.host.packet = payload.to_vec();
+        self.host.in_port = port_of(header);
         let (now, len) = (Instant::from_nanos(now), payload.len() as u32);
         self.qp.on_packet(now, header, span, len, &mut self.host)
     }
@@ -379,16 +437,18 @@ impl World {
             last_pkey: PKey::INVALID,
             trace: Vec::new(),
             refusals: Vec::new(),
+            severed: Vec::new(),
             spoil: None,
         }
     }
 
     fn limits(&mut self, node: usize) -> TxLimits {
-        let mtu = self.nodes[node].qp.config().mtu;
+        let config = self.nodes[node].qp.config();
+        let (mtu, port) = (config.mtu, config.port);
         let span = 1 + self.dice.below(u64::from(self.faults.longest_span.max(1)));
         TxLimits {
             max_payload: span as u32 * mtu.bytes() as u32,
-            lid: Lid::new(10 + node as u16),
+            lid: lid(node, port),
             mtu: Mtu::B1024,
         }
     }
@@ -490,6 +550,9 @@ impl World {
         if span == 1 {
             assert_wire(&header, &payload);
         }
+        if self.severed.contains(&(to, port_of(&header))) {
+            return;
+        }
         let copies = if self.dice.percent(self.faults.duplicate_percent) {
             2
         } else {
@@ -531,6 +594,9 @@ impl World {
         };
         self.now = self.now.max(next);
         let now = Instant::from_nanos(self.now);
+        for node in &mut self.nodes {
+            node.now = self.now;
+        }
         for node in 0..self.nodes.len() {
             self.supply(node);
         }
@@ -558,7 +624,7 @@ impl World {
             return;
         }
         let node = &mut self.nodes[to];
-        if node.qp.defer(&flight.header, flight.span) {
+        if node.defer_segment(&flight.header, flight.span) {
             node.waiting.push_back(flight);
         }
         if !waits {
@@ -572,6 +638,7 @@ impl World {
         let node = &mut self.nodes[flight.to];
         let (header, span, len) = (&flight.header, flight.span, flight.payload.len() as u32);
         node.host.packet.clone_from(&flight.payload);
+        node.host.in_port = port_of(header);
         let away = self.dice.percent(self.faults.away_percent);
         let result = loop {
             node.host.absent = away || self.dice.percent(self.faults.absent_percent);

@@ -35,7 +35,10 @@ use proto::transport::{
 };
 use wire::grh::Grh;
 use wire::header::Header;
-use wire::Key;
+use wire::{
+    Key,
+    PortNum, //
+};
 
 /// Surroundings that the optimiser cannot see through.
 pub struct Opaque {
@@ -46,9 +49,13 @@ pub struct Opaque {
     pub access: fn(u64, u32) -> Result<(), RemoteError>,
     pub wc: fn(Wc),
     pub event: fn(QpEvent),
+    pub port: fn() -> PortNum,
 }
 
 impl Env for Opaque {
+    fn in_port(&mut self) -> PortNum {
+        (self.port)()
+    }
     fn take_recv(&mut self) -> Option<RecvWqe> {
         (self.recv)()
     }
@@ -114,12 +121,13 @@ pub fn new<'a>(
 
 pub fn modify(
     qp: &mut AnyQp<'_>,
+    now: Instant,
     to: QpState,
     mask: AttrMask,
     config: &QpConfig,
     env: &mut Opaque,
 ) -> Result<(), ModifyError> {
-    qp.modify(to, mask, config, env)
+    qp.modify(now, to, mask, config, env)
 }
 
 pub fn post(qp: &mut AnyQp<'_>, wqe: SendWqe) -> Result<SendSlot, PostError> {
@@ -160,6 +168,22 @@ pub fn receive(
     env: &mut Opaque,
 ) -> Result<(), RxDrop> {
     qp.on_packet(now, header, span, len, env)
+}
+
+pub fn defer(
+    qp: &mut AnyQp<'_>,
+    now: Instant,
+    header: &Header,
+    span: u32,
+    env: &mut Opaque,
+) -> bool {
+    let kept = qp.defer(now, header, span, env);
+    qp.resume();
+    kept
+}
+
+pub fn put_back(qp: &mut AnyQp<'_>, payload: &Payload) {
+    qp.put_back(payload);
 }
 
 pub fn timeout(qp: &mut AnyQp<'_>, now: Instant, env: &mut Opaque) -> Option<Instant> {

@@ -4,7 +4,11 @@
 //!
 //! Source: IBA "Transport Timer", "Retry Counters", "RNR NAK".
 
-use super::Requester;
+use super::{
+    Reminder,
+    Requester,
+    Window, //
+};
 use crate::time::{
     Duration,
     Instant, //
@@ -14,6 +18,8 @@ use crate::transport::config::{
     RNR_RETRY_INFINITE, //
 };
 use crate::transport::env::Env;
+use crate::transport::migration::MigState;
+use crate::transport::qp_state::QpType;
 use crate::transport::wc::WcStatus;
 use crate::transport::wqe::SendEntry;
 use core::ops::DerefMut;
@@ -96,7 +102,25 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 self.retries_left = left;
                 self.go_back(now, config);
             }
+            None if config.mig_state == MigState::Armed => self.stranded = true,
             None => self.fail(WcStatus::RetryExcErr, env),
+        }
+    }
+
+    /// Whether the peer does not answer on the primary path and there is another, since this was asked last.
+    pub(in crate::transport) fn take_stranded(&mut self) -> bool {
+        core::mem::take(&mut self.stranded)
+    }
+
+    /// The way to the peer is another one from now on: what is not acknowledged goes again, there. A pause that
+    /// the peer has asked for goes on.
+    pub(in crate::transport) fn change_path(&mut self, now: Instant, config: &QpConfig) {
+        self.renew(config);
+        self.allowance = u8::MAX;
+        self.window = Window::default();
+        self.reminder = Reminder::default();
+        if self.qp_type == QpType::Rc && !matches!(self.timer, Timer::Rnr(_)) {
+            self.go_back(now, config);
         }
     }
 
