@@ -211,8 +211,7 @@ multicast() {
 # The subnet administrator lists the second host as a member of the group: its MGID ends
 # in the lower 28 bits of an IPv4 address, or in the lower 80 of an IPv6 one.
 knows_member() {
-	far ip maddress show dev "$FAR_IF" | grep -q "$1" &&
-		timeout 20 saquery -g -C sib0 | grep -iq "MGID.*$(group_suffix "$1")"
+	timeout 20 saquery -g -C sib0 | grep -iq "MGID.*$(group_suffix "$1")"
 }
 
 group_suffix() {
