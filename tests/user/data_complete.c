@@ -169,8 +169,11 @@ bool reap(int at)
 
 			describe(text, sizeof(text),
 				 &messages[message_of(&wc[j])]);
-			check(wc[j].status == IBV_WC_SUCCESS, "%s: %s", text,
-			      ibv_wc_status_str(wc[j].status));
+			check(wc[j].status == IBV_WC_SUCCESS, "%s, %s: %s, %x",
+			      text,
+			      wc[j].wr_id & RECV_ID ? "received" : "sent",
+			      ibv_wc_status_str(wc[j].status),
+			      wc[j].vendor_err);
 			check(wc[j].qp_num == end->qp->qp_num, "%s: QP %x",
 			      text, wc[j].qp_num);
 			if (wc[j].wr_id & RECV_ID)
