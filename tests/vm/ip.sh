@@ -123,7 +123,7 @@ pings() {
 	shift 3
 	printf '$ ping -s %s -c %s %s %s\n' "$size" "$count" "$*" "$address"
 	# While the way to a neighbour is being asked for, ib_ipoib keeps three packets.
-	within 20 ping -n -c 1 -W 2 "$@" "$address" || fail "$address does not answer"
+	within 60 ping -n -c 1 -W 2 "$@" "$address" || fail "$address does not answer"
 	for _ in 1 2 3; do
 		said=$(timeout -k 5 60 ping -n -s "$size" -c "$count" -i 0.02 -W 5 "$@" "$address" 2>&1)
 		! grep -Eiq 'wrong data|DUP|truncated|corrupted' <<<"$said" || {
