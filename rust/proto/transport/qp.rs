@@ -456,7 +456,7 @@ where
     }
 
     /// A packet, or segment of `span` packets and `len` bytes of payload, has come to this queue pair. The
-    /// driver has checked that it came to the right port, and for a GSI queue pair the P_Key.
+    /// driver has checked that it came to a port of the queue pair, and for a GSI queue pair the P_Key.
     ///
     /// # Errors
     ///

@@ -167,7 +167,7 @@ impl Fabric {
             Err(error) => {
                 let switch = self.base.switch().get();
                 pr_info!(
-                    "switch {switch:#018x}: no beacons, since IPv6 is not there ({error:?})\n"
+                    "switch {switch:#018x}: no beacons, since there is no IPv6 socket: {error:?}\n"
                 );
                 return Ok(());
             }
@@ -218,11 +218,12 @@ impl Fabric {
             // One that is queued already sees what it is wanted for.
             let _ = queue.enqueue(&self.lookout.work, self.clone());
         }
+        let Some(way) = way else { return };
         let beacon = Beacon {
             guid: self.base.switch(),
             udp_port: params::udp_port(),
         };
-        if let (Some(way), Some(skb)) = (way, datagram(&beacon)) {
+        if let Some(skb) = datagram(&beacon) {
             // An interface that is down, or has no address yet, sends none.
             let _ = way.endpoint.socket.send(skb, &way.path, cx, irqs);
         }
@@ -265,11 +266,7 @@ impl Fabric {
         let Some(underlay) = &*guard else {
             return;
         };
-        loop {
-            let stale = cx.lock(&self.state).stale_cable(now());
-            let Some(port) = stale else { break };
-            self.unplug(cx, sleepable.irqs_on(), port);
-        }
+        while self.pull(cx, sleepable.irqs_on(), |state| state.stale_cable(now())) {}
         loop {
             let heard = cx.lock(&self.state).next_neighbour();
             let Some(remote) = heard else { break };

@@ -242,9 +242,22 @@ impl Fabric {
 
     /// Pulls the cable out of `port`, after a word to the other end.
     pub(crate) fn unplug(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, port: PortNum) {
+        self.pull(cx, irqs, |_| Some(port));
+    }
+
+    /// The same for the port that `choose` names under the lock; false if that is none.
+    pub(super) fn pull(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        choose: impl FnOnce(&State) -> Option<PortNum>,
+    ) -> bool {
         let end = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
+            let Some(port) = choose(state) else {
+                return false;
+            };
             self.new_generation();
             state.switch.link_down(port, now());
             state.set_end(port, End::Open)
@@ -256,6 +269,7 @@ impl Fabric {
             }
         }
         self.rearm(cx);
+        true
     }
 
     /// Closes all sockets; cables that are plugged in are dead from then on.
