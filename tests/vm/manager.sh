@@ -60,6 +60,12 @@ is_state() {
 	[[ $(state "$@") == *"$wanted"* ]]
 }
 
+# yielded: the switch has handed its subnet over. The new master may have told all
+# ports of itself before the old one looks around again and sees it.
+yielded() {
+	! is_state MASTER "$switch"
+}
+
 programs() {
 	pair sib0 sib1 ibv_rc_pingpong -n $rounds
 	pair sib0 sib1 ibv_ud_pingpong -n $rounds
@@ -96,7 +102,7 @@ within 60 managed_by "$(lid sib0)" || fail "OpenSM has not become the master: $(
 wait_active 10 sib0 sib1
 [ "$(lids)" = "$before" ] || fail "LIDs have changed: $before $(lids)"
 is_state MASTER "$(lid sib0)" || fail "OpenSM is not the master"
-! is_state MASTER "$switch" || fail "the switch has a master, too"
+within 20 yielded || fail "the switch has a master, too"
 programs
 
 step "An HCA joins under OpenSM"
