@@ -4,6 +4,7 @@
 //! and statuses (IBA chapter "Management Model").
 
 mod bits;
+pub mod cm;
 mod common;
 pub mod perf;
 pub mod sa;

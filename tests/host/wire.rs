@@ -24,6 +24,10 @@ use wire::icrc::{
 use wire::ieth::Ieth;
 use wire::imm::ImmDt;
 use wire::lrh::Lrh;
+use wire::mad::cm::{
+    self,
+    Cm, //
+};
 use wire::mad::perf::{
     self,
     PerfMad, //
@@ -340,6 +344,19 @@ fn stable_record<T: Record + PartialEq + core::fmt::Debug>(data: &[u8; sa::DATA_
     }
 }
 
+fn stable_message<T: cm::Message + PartialEq + core::fmt::Debug>(data: &[u8; cm::DATA_LEN]) {
+    let value = T::parse(data);
+    let private = cm::DATA_LEN - T::KIND.private_len();
+    let mut once = [0xee; cm::DATA_LEN];
+    value.emit(&mut once);
+    assert_eq!(T::parse(&once), value);
+    assert_eq!(once[private..], [0xee; cm::DATA_LEN][private..]);
+    let mut twice = *data;
+    value.emit(&mut twice);
+    assert_eq!(once[..private], twice[..private]);
+    assert_eq!(twice[private..], data[private..]);
+}
+
 fn stable_trap<T: TrapDetails + PartialEq + core::fmt::Debug>(details: &[u8; DETAILS_LEN]) {
     let value = T::parse(details);
     assert_eq!(T::parse(&value.emit()), value);
@@ -417,6 +434,44 @@ proptest! {
         let (notice, issuer) = sa::notice(data);
         sa::set_notice(copy.data_mut(), &notice, issuer);
         prop_assert_eq!(sa::notice(copy.data()), (notice, issuer));
+    }
+
+    #[test]
+    fn communication_messages_of_any_bytes(bytes: [u8; MAD_LEN]) {
+        let mad = Cm::from_bytes(&bytes);
+        prop_assert_eq!(mad.as_bytes(), &bytes);
+        prop_assert_eq!(Ok(mad.header()), MadHeader::parse(&bytes));
+        let data = mad.data();
+        stable_message::<cm::Req>(data);
+        stable_message::<cm::Mra>(data);
+        stable_message::<cm::Rej>(data);
+        stable_message::<cm::Rep>(data);
+        stable_message::<cm::Rtu>(data);
+        stable_message::<cm::Dreq>(data);
+        stable_message::<cm::Drep>(data);
+        stable_message::<cm::SidrReq>(data);
+        stable_message::<cm::SidrRep>(data);
+        stable_message::<cm::Lap>(data);
+        stable_message::<cm::Apr>(data);
+    }
+
+    #[test]
+    fn private_data_of_messages(
+        (attr_id, tid) in (prop_oneof![cm::attr::REQ..=cm::attr::SPR, any::<u16>()], any::<u64>()),
+        bytes: [u8; MAD_LEN],
+        private in vec(any::<u8>(), 0..300),
+    ) {
+        let mut mad = Cm::new(attr_id, tid);
+        mad.data_mut().copy_from_slice(&bytes[24..]);
+        let len = cm::Kind::from_attr(attr_id).map_or(0, cm::Kind::private_len);
+        prop_assert_eq!(mad.private_data(), &bytes[MAD_LEN - len..]);
+        mad.set_private_data(&private);
+        let mut want = private;
+        want.resize(len, 0);
+        prop_assert_eq!(mad.private_data(), &want);
+        let message = cm::DATA_LEN - len;
+        prop_assert_eq!(&mad.data()[..message], &bytes[24..][..message]);
+        prop_assert_eq!((mad.attr_id(), mad.tid()), (attr_id, tid));
     }
 
     #[test]

@@ -8,29 +8,31 @@ use crate::types::{
     Lid,
     PKey,
     PortNum,
+    Psn,
     QKey,
     Qpn,
     Sl, //
 };
 
-/// A value that fits some bits.
-pub(super) trait Field {
-    /// The value of `bits`, of which the high ones are zero.
-    fn from_bits(bits: u128) -> Self;
-    /// The bits of the value; those above the field's width are dropped.
-    fn to_bits(self) -> u128;
+/// A value that lies in the bits of a structure. `Layout` tells the ways apart in which one type may lie there.
+pub(super) trait Field<Layout = ()> {
+    /// The value of the `WIDTH` bits from the `OFFSET`th on. Bits beyond the end of `data` read as zero.
+    fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self;
+    /// Writes the value there and leaves its neighbours alone; the bits of it that do not fit `WIDTH` are
+    /// dropped. Nothing happens if the field ends beyond `data`.
+    fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]);
 }
 
 macro_rules! integer_fields {
     ($($int:ty),*) => {
         $(impl Field for $int {
             #[inline]
-            fn from_bits(bits: u128) -> Self {
-                bits as $int
+            fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+                get::<OFFSET, WIDTH>(data) as $int
             }
             #[inline]
-            fn to_bits(self) -> u128 {
-                self.into()
+            fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+                set::<OFFSET, WIDTH>(data, self.into());
             }
         })*
     };
@@ -40,12 +42,12 @@ macro_rules! newtype_fields {
     ($($newtype:ty => $int:ty),* $(,)?) => {
         $(impl Field for $newtype {
             #[inline]
-            fn from_bits(bits: u128) -> Self {
-                Self::new(bits as $int)
+            fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+                Self::new(get::<OFFSET, WIDTH>(data) as $int)
             }
             #[inline]
-            fn to_bits(self) -> u128 {
-                self.get().into()
+            fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+                set::<OFFSET, WIDTH>(data, self.get().into());
             }
         })*
     };
@@ -57,6 +59,7 @@ newtype_fields! {
     Lid => u16,
     PKey => u16,
     PortNum => u8,
+    Psn => u32,
     QKey => u32,
     Qpn => u32,
     Sl => u8,
@@ -64,23 +67,40 @@ newtype_fields! {
 
 impl Field for bool {
     #[inline]
-    fn from_bits(bits: u128) -> Self {
-        bits != 0
+    fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+        get::<OFFSET, WIDTH>(data) != 0
     }
     #[inline]
-    fn to_bits(self) -> u128 {
-        self.into()
+    fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+        set::<OFFSET, WIDTH>(data, self.into());
     }
 }
 
 impl Field for Gid {
     #[inline]
-    fn from_bits(bits: u128) -> Self {
-        Self::new(bits.to_be_bytes())
+    fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+        Self::new(get::<OFFSET, WIDTH>(data).to_be_bytes())
     }
     #[inline]
-    fn to_bits(self) -> u128 {
-        u128::from_be_bytes(self.get())
+    fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+        set::<OFFSET, WIDTH>(data, u128::from_be_bytes(self.get()));
+    }
+}
+
+impl<const LEN: usize> Field for [u8; LEN] {
+    #[inline]
+    fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+        const { assert!(is_bytes(OFFSET, WIDTH, LEN)) };
+        let bytes = data.get(OFFSET / 8..).and_then(<[u8]>::first_chunk);
+        bytes.copied().unwrap_or([0; LEN])
+    }
+    #[inline]
+    fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+        const { assert!(is_bytes(OFFSET, WIDTH, LEN)) };
+        let place = data.get_mut(OFFSET / 8..).and_then(<[u8]>::first_chunk_mut);
+        if let Some(place) = place {
+            *place = self;
+        }
     }
 }
 
@@ -101,7 +121,7 @@ impl<const OFFSET: usize, const WIDTH: usize> Place<OFFSET, WIDTH> {
 
 /// Reads a field. Bits beyond the end of `data` read as zero.
 #[inline]
-pub(super) fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> u128 {
+fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> u128 {
     let place = data.get(const { Place::<OFFSET, WIDTH>::FIRST..Place::<OFFSET, WIDTH>::END });
     let bytes = place.unwrap_or(&[]).iter();
     let word = bytes.fold(0, |word: u128, &byte| word << 8 | u128::from(byte));
@@ -110,7 +130,7 @@ pub(super) fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> u128 
 
 /// Writes a field and leaves its neighbours alone. Nothing happens if it ends beyond `data`.
 #[inline]
-pub(super) fn set<const OFFSET: usize, const WIDTH: usize>(data: &mut [u8], bits: u128) {
+fn set<const OFFSET: usize, const WIDTH: usize>(data: &mut [u8], bits: u128) {
     let mut mask = const { Place::<OFFSET, WIDTH>::MASK << Place::<OFFSET, WIDTH>::SHIFT };
     let mut word = bits << const { Place::<OFFSET, WIDTH>::SHIFT } & mask;
     let place = data.get_mut(const { Place::<OFFSET, WIDTH>::FIRST..Place::<OFFSET, WIDTH>::END });
@@ -122,23 +142,32 @@ pub(super) fn set<const OFFSET: usize, const WIDTH: usize>(data: &mut [u8], bits
 }
 
 /// Whether a field ends within a structure of `len` bytes.
+#[inline]
 pub(super) const fn fits(offset: usize, width: usize, len: usize) -> bool {
     offset + width <= len * 8
+}
+
+/// Whether a field is `len` whole bytes.
+#[inline]
+pub(super) const fn is_bytes(offset: usize, width: usize, len: usize) -> bool {
+    offset % 8 == 0 && width == len * 8
 }
 
 /// Declares a plain structure from a table of its fields: name, type, bit offset, width.
 ///
 /// It gets `read` and `write` over a slice of at least `LEN` bytes; whoever calls them knows the
-/// size. `write` clears what lies between the fields.
+/// size. `write` clears what lies between the fields. Its default is all zeros. The type of a field that has
+/// several layouts is followed by `as` and the one that it has here.
 macro_rules! attribute {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident [$len:literal] {
-            $($(#[$fmeta:meta])* $field:ident: $ty:ty = $offset:literal, $width:literal;)*
+            $($(#[$fmeta:meta])*
+            $field:ident: $ty:ty $(as $layout:ty)? = $offset:literal, $width:literal;)*
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $vis struct $name {
             $($(#[$fmeta])* $vis $field: $ty,)*
         }
@@ -152,9 +181,7 @@ macro_rules! attribute {
             pub(in $crate::mad) fn read(data: &[u8]) -> Self {
                 const { $(assert!($crate::mad::bits::fits($offset, $width, $len));)* }
                 Self {
-                    $($field: $crate::mad::bits::Field::from_bits(
-                        $crate::mad::bits::get::<$offset, $width>(data),
-                    ),)*
+                    $($field: <$ty as $crate::mad::bits::Field$(<$layout>)?>::get::<$offset, $width>(data),)*
                 }
             }
 
@@ -163,16 +190,53 @@ macro_rules! attribute {
                 for byte in data.iter_mut().take($len) {
                     *byte = 0;
                 }
-                $($crate::mad::bits::set::<$offset, $width>(
-                    data,
-                    $crate::mad::bits::Field::to_bits(self.$field),
-                );)*
+                $(<$ty as $crate::mad::bits::Field$(<$layout>)?>::set::<$offset, $width>(self.$field, data);)*
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::read(&[])
+            }
+        }
+    };
+}
+
+/// Declares how a plain structure lies within others: a table of its fields as `attribute!` has them, with
+/// their types left out. The layout gets a name, which [`Field`] knows it by.
+macro_rules! layout {
+    (
+        $(#[$meta:meta])*
+        $layout:ident of $name:ident [$len:literal] {
+            $($field:ident = $offset:literal, $width:literal;)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub(in $crate::mad) struct $layout;
+
+        impl $crate::mad::bits::Field<$layout> for $name {
+            fn get<const OFFSET: usize, const WIDTH: usize>(data: &[u8]) -> Self {
+                const {
+                    assert!($crate::mad::bits::is_bytes(OFFSET, WIDTH, $len));
+                    $(assert!($crate::mad::bits::fits($offset, $width, $len));)*
+                }
+                let data = data.get(OFFSET / 8..).unwrap_or(&[]);
+                Self {
+                    $($field: $crate::mad::bits::Field::get::<$offset, $width>(data),)*
+                }
+            }
+
+            fn set<const OFFSET: usize, const WIDTH: usize>(self, data: &mut [u8]) {
+                const { assert!($crate::mad::bits::is_bytes(OFFSET, WIDTH, $len)) };
+                let data = data.get_mut(OFFSET / 8..).unwrap_or(&mut []);
+                $($crate::mad::bits::Field::set::<$offset, $width>(self.$field, data);)*
             }
         }
     };
 }
 
 pub(super) use attribute;
+pub(super) use layout;
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_wire_bits))]
@@ -207,5 +271,15 @@ mod tests {
         set::<0, 128>(&mut data, u128::MAX - 1);
         assert_eq!(get::<0, 128>(&data), u128::MAX - 1);
         assert_eq!(get::<64, 64>(&data), u128::from(u64::MAX - 1));
+    }
+
+    #[test]
+    fn arrays_of_bytes() {
+        let mut data = [1, 2, 3, 4];
+        assert_eq!(<[u8; 2] as Field>::get::<8, 16>(&data), [2, 3]);
+        assert_eq!(<[u8; 2] as Field>::get::<24, 16>(&data), [0, 0]);
+        Field::set::<16, 16>([8, 9], &mut data);
+        Field::set::<24, 16>([7, 7], &mut data);
+        assert_eq!(data, [1, 2, 8, 9]);
     }
 }

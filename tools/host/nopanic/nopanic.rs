@@ -17,6 +17,10 @@ use wire::icrc::{
     Crc32,
     Icrc, //
 };
+use wire::mad::cm::{
+    self,
+    Cm, //
+};
 use wire::mad::perf::{
     self,
     PerfMad, //
@@ -185,6 +189,27 @@ pub fn sa_records(bytes: &mut [u8; MAD_LEN]) {
     sa_record::<sa::ServiceRecord>(mad);
     let (notice, issuer) = sa::notice(mad.data());
     sa::set_notice(mad.data_mut(), &notice, issuer);
+}
+
+fn cm_message<T: cm::Message>(mad: &mut Cm) {
+    let value: T = mad.message();
+    mad.set_message(&value);
+}
+
+pub fn cm_messages(mad: &mut Cm, private: &[u8]) -> u32 {
+    cm_message::<cm::Req>(mad);
+    cm_message::<cm::Mra>(mad);
+    cm_message::<cm::Rej>(mad);
+    cm_message::<cm::Rep>(mad);
+    cm_message::<cm::Rtu>(mad);
+    cm_message::<cm::Dreq>(mad);
+    cm_message::<cm::Drep>(mad);
+    cm_message::<cm::SidrReq>(mad);
+    cm_message::<cm::SidrRep>(mad);
+    cm_message::<cm::Lap>(mad);
+    cm_message::<cm::Apr>(mad);
+    mad.set_private_data(private);
+    mad.local_comm_id() ^ mad.remote_comm_id()
 }
 
 fn trap<T: TrapDetails>(details: &mut [u8; DETAILS_LEN]) {

@@ -5,6 +5,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wire::mad::cm::{
+    self,
+    Cm, //
+};
 use wire::mad::perf::{
     self,
     PerfMad, //
@@ -44,6 +48,14 @@ fn sa_record<T: sa::Record + PartialEq + core::fmt::Debug>(mad: &Sa) {
     assert_eq!(copy.record::<T>(), value);
 }
 
+fn cm_message<T: cm::Message + PartialEq + core::fmt::Debug>(mad: &Cm) {
+    let value: T = mad.message();
+    let mut copy = mad.clone();
+    copy.set_message(&value);
+    assert_eq!(copy.message::<T>(), value);
+    assert_eq!(copy.private_data(), mad.private_data());
+}
+
 fuzz_target!(|bytes: [u8; MAD_LEN]| {
     let smp = Smp::from_bytes(&bytes);
     let _ = smp.initial_path(smp.hop_ptr());
@@ -73,4 +85,20 @@ fuzz_target!(|bytes: [u8; MAD_LEN]| {
     sa_record::<sa::PathRecord>(mad);
     sa_record::<sa::PortInfoRecord>(mad);
     sa_record::<sa::ServiceRecord>(mad);
+
+    let mad = Cm::from_bytes(&bytes);
+    match cm::Kind::from_attr(mad.attr_id()) {
+        Some(cm::Kind::Req) => cm_message::<cm::Req>(mad),
+        Some(cm::Kind::Mra) => cm_message::<cm::Mra>(mad),
+        Some(cm::Kind::Rej) => cm_message::<cm::Rej>(mad),
+        Some(cm::Kind::Rep) => cm_message::<cm::Rep>(mad),
+        Some(cm::Kind::Rtu) => cm_message::<cm::Rtu>(mad),
+        Some(cm::Kind::Dreq) => cm_message::<cm::Dreq>(mad),
+        Some(cm::Kind::Drep) => cm_message::<cm::Drep>(mad),
+        Some(cm::Kind::SidrReq) => cm_message::<cm::SidrReq>(mad),
+        Some(cm::Kind::SidrRep) => cm_message::<cm::SidrRep>(mad),
+        Some(cm::Kind::Lap) => cm_message::<cm::Lap>(mad),
+        Some(cm::Kind::Apr) => cm_message::<cm::Apr>(mad),
+        None => assert!(mad.private_data().is_empty()),
+    }
 });
