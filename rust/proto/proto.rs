@@ -4,6 +4,7 @@
 //! and report. Nothing here allocates, sleeps, locks or panics; every function may be called in any context.
 //!
 //! - [`transport`]: queue pairs, from work requests to packets and back.
+//! - [`cm`]: the connection manager.
 //! - [`fabric`]: the switch and the management agents of switches and channel adapters.
 //! - [`sm`]: the subnet manager.
 //! - [`sa`]: subnet administration.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod cm;
 pub mod fabric;
 pub mod fault;
 pub mod sa;

@@ -71,7 +71,7 @@ pub(super) enum Change {
 
 /// What becomes of a packet whose sender has migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It is treated as any other packet.
     Ordinary,
     /// This end follows it.
@@ -107,7 +107,7 @@ pub(super) fn plan(
 }
 
 /// Judges a packet with MigReq that has come by `port` while this end is not MIGRATED.
-pub(super) fn judge(header: &Header, port: PortNum, config: &QpConfig) -> Verdict {
+pub fn judge(header: &Header, port: PortNum, config: &QpConfig) -> Verdict {
     let armed = config.mig_state == MigState::Armed;
     let alternate = config.alternate.as_ref();
     if (armed || config.follow_unarmed)

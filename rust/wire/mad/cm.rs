@@ -114,7 +114,9 @@ attribute! {
 }
 
 /// A communication management datagram: the 256 bytes, seen as what they mean.
-#[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Cm {
     header: RawHeader,

@@ -10,7 +10,7 @@ use crate::types::{
 };
 
 /// A path between two ports, seen by the sender of the message: "local" is its own side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path {
     /// LID of the sender's port.
     pub local_lid: Lid,

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The passive side of alternate paths: it is offered one by LAP, and answers by APR.
+//!
+//! The newest LAP counts: whoever sends it has given the older ones up. What comes with an older transaction ID
+//! has been on its way for too long and is dropped. What comes again is answered as before.
+
+use super::event::{
+    Actions,
+    Env,
+    Notice,
+    PathFault,
+    Refusal,
+    Slot, //
+};
+use super::state::{
+    Ap,
+    Role,
+    State, //
+};
+use super::timing::time;
+use super::{
+    is_same,
+    padded,
+    Conn,
+    Reload, //
+};
+use crate::time::Duration;
+use crate::transport::migration::MigState;
+use wire::mad::cm::{
+    ap_status,
+    attr,
+    Apr,
+    Cm,
+    Lap,
+    Path, //
+};
+
+/// The newest LAP that has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Heard {
+    pub(super) tid: u64,
+    /// There has been one.
+    any: bool,
+    /// As this end sees it.
+    path: Path,
+    answered: bool,
+    /// Which of the LAPs that the consumer was told of it is.
+    generation: u32,
+}
+
+/// How a LAP stands to the newest one.
+enum Age {
+    Older,
+    Same,
+    Newer,
+}
+
+impl Heard {
+    /// The high half of a transaction ID names its sender; the low half counts, and wraps.
+    fn age(&self, tid: u64) -> Age {
+        if !self.any || tid >> 32 != self.tid >> 32 {
+            return Age::Newer;
+        }
+        match (tid as u32).wrapping_sub(self.tid as u32) as i32 {
+            0 => Age::Same,
+            1.. => Age::Newer,
+            _ => Age::Older,
+        }
+    }
+}
+
+impl Conn {
+    pub(super) fn on_lap(&mut self, mad: &Cm, env: &Env<'_>, actions: &mut Actions) {
+        match self.state {
+            // Whoever sends it is established: the RTU was lost.
+            State::RepSent | State::MraRepRcvd => {
+                self.establish();
+                self.tell(Notice::Established, actions);
+            }
+            State::Established(_) => {}
+            State::Idle
+            | State::ReqSent
+            | State::MraReqRcvd
+            | State::ReqRcvd
+            | State::MraReqSent
+            | State::RepRcvd
+            | State::MraRepSent
+            | State::DreqSent
+            | State::DreqRcvd
+            | State::Timewait => return,
+        }
+        let lap: Lap = mad.message();
+        if self.role == Role::Active {
+            return self.refuse(mad.tid(), ap_status::UNSUPPORTED, actions);
+        }
+        let path = lap.path.reversed();
+        match self.heard.age(mad.tid()) {
+            Age::Older => {}
+            Age::Same if path != self.heard.path => {
+                self.refuse(mad.tid(), ap_status::REJECTED, actions);
+            }
+            Age::Same => {
+                if self.heard.answered || self.state == State::Established(Ap::MraLapSent) {
+                    self.send(Slot::Reply, actions);
+                }
+            }
+            Age::Newer => {
+                self.heard.any = true;
+                self.heard.tid = mad.tid();
+                self.heard.path = path;
+                self.heard.answered = false;
+                match self.judge(&lap, env) {
+                    Some(status) => self.reply_apr(status, &[], &[], actions),
+                    None => {
+                        self.heard.generation = self.heard.generation.wrapping_add(1);
+                        self.state = State::Established(Ap::LapRcvd);
+                        let half = time(lap.remote_cm_response_timeout).nanos() / 2;
+                        self.deadline = Some(env.now.after(Duration::from_nanos(half)));
+                        let told = Notice::LapReceived(self.heard.generation, path);
+                        self.tell(told, actions);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answer to the newest LAP, if the consumer need not be asked.
+    fn judge(&self, lap: &Lap, env: &Env<'_>) -> Option<u8> {
+        let path = &self.heard.path;
+        if lap.remote_qpn != self.local_qpn {
+            Some(ap_status::INVALID_QPN)
+        } else if !self.can_fail_over {
+            Some(ap_status::UNSUPPORTED)
+        } else if is_same(path, &self.primary) {
+            Some(ap_status::IS_CURRENT)
+        } else if self.alternate.is_some_and(|known| is_same(&known, path)) {
+            Some(ap_status::LOADED)
+        } else if !self.may_reload(env) {
+            Some(ap_status::REJECTED)
+        } else {
+            match env.local.check(path) {
+                Ok(()) => None,
+                Err(PathFault::Gid) => Some(ap_status::INVALID_GID),
+                Err(PathFault::Lid) => Some(ap_status::INVALID_LID),
+                Err(PathFault::PKey) => Some(ap_status::REJECTED),
+            }
+        }
+    }
+
+    /// Whether a path may be taken while there may be one already: this end has one, and the other has not, if
+    /// an APR was lost.
+    fn may_reload(&self, env: &Env<'_>) -> bool {
+        self.alternate.is_none()
+            || match self.identity.reload {
+                Reload::Never => false,
+                Reload::Unarmed => env.migration != MigState::Armed,
+            }
+    }
+
+    fn apr(&self, tid: u64, status: u8, info: &[u8], private: &[u8]) -> Cm {
+        let mut mad = Cm::new(attr::APR, tid);
+        let (info, info_length) = padded(info);
+        mad.set_message(&Apr {
+            local_comm_id: self.identity.comm_id,
+            remote_comm_id: self.remote_id,
+            info_length,
+            ap_status: status,
+            info,
+        });
+        mad.set_private_data(private);
+        mad
+    }
+
+    /// Answers what is not the business of the LAP under way.
+    fn refuse(&mut self, tid: u64, status: u8, actions: &mut Actions) {
+        self.once = self.apr(tid, status, &[], &[]);
+        self.send(Slot::Once, actions);
+    }
+
+    /// Answers the newest LAP.
+    pub(super) fn reply_apr(
+        &mut self,
+        status: u8,
+        info: &[u8],
+        private: &[u8],
+        actions: &mut Actions,
+    ) {
+        self.reply = self.apr(self.heard.tid, status, info, private);
+        self.heard.answered = true;
+        self.establish();
+        self.send(Slot::Reply, actions);
+    }
+
+    pub(super) fn send_apr(
+        &mut self,
+        generation: u32,
+        status: u8,
+        info: &[u8],
+        private: &[u8],
+        actions: &mut Actions,
+    ) -> Result<(), Refusal> {
+        if !matches!(self.state, State::Established(Ap::LapRcvd | Ap::MraLapSent)) {
+            return Err(Refusal::Invalid);
+        }
+        if generation != self.heard.generation {
+            return Err(Refusal::Stale);
+        }
+        match status {
+            ap_status::LOADED => self.alternate = Some(self.heard.path),
+            ap_status::UNSUPPORTED => self.can_fail_over = false,
+            _ => {}
+        }
+        self.reply_apr(status, info, private, actions);
+        Ok(())
+    }
+
+    /// The queue pair has migrated: what was the alternate path is the only one.
+    pub(super) fn migrated(&mut self, actions: &mut Actions) -> Result<(), Refusal> {
+        let Some(path) = self.alternate.take() else {
+            return Err(Refusal::Invalid);
+        };
+        self.former = Some(self.primary);
+        self.primary = path;
+        self.is_settled = false;
+        self.tell(Notice::Migrated(path), actions);
+        Ok(())
+    }
+}

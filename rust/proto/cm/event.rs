@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens to a connection, and what it does about it.
+
+use crate::time::Instant;
+use crate::transport::migration::MigState;
+use wire::mad::cm::{
+    Cm,
+    Path,
+    Rep,
+    Req, //
+};
+use wire::{
+    Gid,
+    Lid,
+    PortNum, //
+};
+
+/// What happens to a connection.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The consumer wants something.
+    Order(Order<'a>),
+    /// A datagram with the communication IDs of this connection has come.
+    Received(&'a Cm, Source),
+    /// [`Conn::deadline`](super::Conn::deadline) may have passed. Coming too early does no harm.
+    Tick,
+    /// The queue pair has gone over to its alternate path.
+    Migrated,
+    /// The first packet of the peer has come by the path that the queue pair has gone over to.
+    Confirmed,
+    /// The HCA is gone.
+    Gone,
+}
+
+/// What a consumer wants. The last field of most is the private data, of which what does not fit is cut.
+#[derive(Clone, Copy, Debug)]
+pub enum Order<'a> {
+    /// Connect: REQ. Communication ID and CA GUID are filled in.
+    Connect(&'a Req, &'a [u8]),
+    /// Accept: REP. Communication IDs are filled in.
+    Accept(&'a Rep, &'a [u8]),
+    /// Complete the connection: RTU.
+    Ready(&'a [u8]),
+    /// Refuse it: REJ, with a reason, additional information and private data.
+    Reject(u16, &'a [u8], &'a [u8]),
+    /// Ask for patience: MRA, with the code of the time.
+    Delay(u8, &'a [u8]),
+    /// The queue pair has heard its peer: the RTU may be lost.
+    Established,
+    /// End the connection: DREQ.
+    Disconnect(&'a [u8]),
+    /// Agree that it ends: DREP.
+    Depart(&'a [u8]),
+    /// Offer an alternate path: LAP.
+    Load(&'a Path, LapTiming, &'a [u8]),
+    /// The path of an APR has not been loaded after all: there is no alternate one.
+    Unload,
+    /// Answer the LAP of this generation: APR, with a status, additional information and private data.
+    Answer(u32, u8, &'a [u8], &'a [u8]),
+    /// The consumer lets go: the connection ends by itself, and tells nothing any more.
+    Destroy,
+}
+
+/// How long to wait for an APR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LapTiming {
+    /// Code of the time that the peer's CM may take.
+    pub response: u8,
+    /// How often the LAP is repeated at most.
+    pub retries: u8,
+}
+
+impl Default for LapTiming {
+    /// 268 ms, seven times again: what a consumer takes longer for is asked for by MRA.
+    fn default() -> Self {
+        Self {
+            response: 16,
+            retries: 7,
+        }
+    }
+}
+
+/// By what way a datagram has come; its answer goes back the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The port that it came to.
+    pub port: PortNum,
+    /// LID of the sender.
+    pub slid: Lid,
+    /// GID of the sender, if there was a GRH.
+    pub sgid: Option<Gid>,
+}
+
+/// What a connection asks of its surroundings.
+#[derive(Clone, Copy)]
+pub struct Env<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The state of path migration of its queue pair.
+    pub migration: MigState,
+    /// The HCA.
+    pub local: &'a dyn Local,
+}
+
+/// What an HCA knows of its own end of paths.
+pub trait Local {
+    /// Whether the local end of `path` is one of this HCA's ports.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    fn check(&self, path: &Path) -> Result<(), PathFault>;
+}
+
+/// What is wrong with the local end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathFault {
+    /// No port has the GID.
+    Gid,
+    /// No port has the LID.
+    Lid,
+    /// The port is not in the partition.
+    PKey,
+}
+
+/// Why an order is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It does not fit the state of the connection, or is wrong in itself.
+    Invalid,
+    /// Another exchange is under way.
+    Busy,
+    /// It cannot be yet: the peer has not been heard on the new path.
+    Again,
+    /// What it answers has been replaced.
+    Stale,
+}
+
+/// What the consumer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are the IBA's and ib_cm's")]
+pub enum Notice {
+    ReqReceived,
+    RepReceived,
+    RtuReceived,
+    MraReceived,
+    RejReceived,
+    DreqReceived,
+    DrepReceived,
+    ReqError,
+    RepError,
+    DreqError,
+    TimewaitExit,
+    /// A LAP has come whose RTU has not.
+    Established,
+    /// The peer offers a path. It is as this end sees it, and the number is for [`Order::Answer`].
+    LapReceived(u32, Path),
+    /// The peer has answered with this status of [`wire::mad::cm::ap_status`]; with 0 the path is to be loaded.
+    AprReceived(u8, Path),
+    /// The exchange has ended without an answer.
+    LapError(LapFailure),
+    /// The connection has gone over to this path.
+    Migrated(Path),
+    /// The HCA is gone.
+    Removed,
+}
+
+/// Why a LAP was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LapFailure {
+    /// The peer is silent.
+    Timeout,
+    /// The connection ends.
+    Aborted,
+}
+
+/// Datagrams that a connection keeps, to send them and send them again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// What waits for an answer: REQ, REP, LAP, DREQ. It goes by the path in use.
+    Request,
+    /// The last answer, which is repeated when its request is: RTU, MRA, APR, DREP. It goes back where its
+    /// request came from.
+    Reply,
+    /// An answer that is not repeated: REJ, refusals. It goes back as well.
+    Once,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send the datagram.
+    Send(Slot),
+    /// Tell the consumer.
+    Tell(Notice),
+    /// Nothing will happen any more: the connection can be freed.
+    Free,
+}
+
+/// More than any one event leads to.
+const MAX_ACTIONS: usize = 6;
+
+/// What a connection does about one event, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Actions {
+    list: [Option<Action>; MAX_ACTIONS],
+}
+
+impl Actions {
+    pub(super) fn push(&mut self, action: Action) {
+        if let Some(place) = self.list.iter_mut().find(|place| place.is_none()) {
+            *place = Some(action);
+        }
+    }
+
+    /// The actions, first to last.
+    pub fn iter(&self) -> impl Iterator<Item = Action> + '_ {
+        self.list.iter().flatten().copied()
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connection manager's machine.
+
+#[path = "cm/ends.rs"]
+mod ends;
+#[path = "cm/explore.rs"]
+mod explore;
+#[path = "cm/hostile.rs"]
+mod hostile;
+#[path = "cm/pair.rs"]
+mod pair;
+#[path = "cm/paths.rs"]
+mod paths;
+#[path = "cm/setup.rs"]
+mod setup;

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Alternate paths: each row of the tables of LAP and APR.
+
+use crate::ends::{
+    path,
+    reply,
+    source,
+    ACTIVE_ID,
+    FOREIGN,
+    PASSIVE_ID,
+    PASSIVE_QPN, //
+};
+use crate::pair::{
+    Pair,
+    A,
+    P, //
+};
+use proto::cm::{
+    Ap,
+    Event,
+    LapFailure,
+    LapTiming,
+    Notice,
+    Order,
+    Refusal,
+    State, //
+};
+use proto::transport::MigState;
+use wire::mad::cm::{
+    ap_status,
+    attr,
+    mraed,
+    Apr,
+    Cm,
+    Lap,
+    Mra,
+    Path, //
+};
+use wire::Qpn;
+
+fn idle() -> State {
+    State::Established(Ap::Idle)
+}
+
+/// A LAP of a peer whose transaction IDs need not grow.
+fn lap(tid: u32, path: &Path, qpn: u32) -> Cm {
+    let mut mad = Cm::new(attr::LAP, 1 << 32 | u64::from(tid));
+    mad.set_message(&Lap {
+        local_comm_id: ACTIVE_ID,
+        remote_comm_id: PASSIVE_ID,
+        remote_qpn: Qpn::new(qpn),
+        remote_cm_response_timeout: 16,
+        path: *path,
+    });
+    mad
+}
+
+#[test]
+fn a_path_is_loaded() {
+    let mut pair = Pair::established();
+    pair.order(A, Order::Load(&path(1), LapTiming::default(), b"why"));
+    let mad = pair.take(A);
+    let told: Lap = mad.message();
+    assert_eq!(
+        (told.local_comm_id, told.remote_comm_id),
+        (ACTIVE_ID, PASSIVE_ID)
+    );
+    assert_eq!(
+        (told.remote_qpn, told.path),
+        (Qpn::new(PASSIVE_QPN), path(1))
+    );
+    assert_eq!(&mad.private_data()[..3], b"why");
+    pair.give(P, &mad);
+    assert_eq!(pair.told(P), [Notice::LapReceived(1, path(1).reversed())]);
+    pair.order(P, Order::Answer(1, ap_status::LOADED, &[], b"yes"));
+    let apr = pair.take(P);
+    assert_eq!(apr.tid(), mad.tid());
+    assert_eq!(&apr.private_data()[..3], b"yes");
+    pair.give(A, &apr);
+    assert_eq!(
+        pair.told(A),
+        [Notice::AprReceived(ap_status::LOADED, path(1))]
+    );
+    pair.expect(idle(), idle());
+    assert_eq!(pair.conns[A].deadline(), None);
+    assert_eq!(pair.conns[P].deadline(), None);
+}
+
+#[test]
+fn a_path_is_refused() {
+    for status in 1..=13 {
+        let mut pair = Pair::offered();
+        pair.order(P, Order::Answer(1, status, &[1, 2, 3], &[]));
+        let apr = pair.take(P);
+        let told: Apr = apr.message();
+        assert_eq!(
+            (told.ap_status, told.info_length, told.info[2]),
+            (status, 3, 3)
+        );
+        pair.give(A, &apr);
+        assert_eq!(pair.told(A), [Notice::AprReceived(status, path(1))]);
+        assert_eq!(pair.conns[A].alternate(), None);
+        assert_eq!(pair.conns[P].alternate(), None);
+        pair.expect(idle(), idle());
+        // Who says that paths are not supported is not asked again.
+        let again = pair.try_order(A, Order::Load(&path(1), LapTiming::default(), &[]));
+        assert_eq!(again.is_ok(), status != ap_status::UNSUPPORTED);
+    }
+}
+
+/// The APR is lost: the LAP comes again, and is answered as before, without asking anybody.
+#[test]
+fn a_lost_answer_is_repeated() {
+    let mut pair = Pair::offered();
+    pair.order(P, Order::Answer(1, ap_status::LOADED, &[], &[]));
+    let apr = pair.take(P);
+    pair.wait(A);
+    pair.carry(A);
+    assert_eq!(pair.take(P), apr);
+    assert_eq!(pair.told(P), []);
+    pair.give(A, &apr);
+    pair.give(A, &apr);
+    assert_eq!(
+        pair.told(A),
+        [Notice::AprReceived(ap_status::LOADED, path(1))]
+    );
+}
+
+/// The answer to an earlier LAP is not taken for that to the present one.
+#[test]
+fn a_late_answer_is_not_taken() {
+    let mut pair = Pair::offered();
+    pair.order(P, Order::Answer(1, ap_status::REJECTED, &[], &[]));
+    let refused = pair.take(P);
+    pair.give(A, &refused);
+    pair.offer(2);
+    pair.give(A, &refused);
+    assert_eq!(pair.conns[A].state(), State::Established(Ap::LapSent));
+    pair.carry(A);
+    pair.order(P, Order::Answer(2, ap_status::LOADED, &[], &[]));
+    pair.carry(P);
+    assert_eq!(
+        pair.told(A),
+        [
+            Notice::AprReceived(ap_status::REJECTED, path(1)),
+            Notice::AprReceived(ap_status::LOADED, path(2)),
+        ]
+    );
+}
+
+/// A LAP that nobody answers is repeated, and given up; the connection lives on. The newer one counts, and the
+/// consumer that answers the older one hears that it is stale.
+#[test]
+fn the_newest_offer_counts() {
+    let mut pair = Pair::established();
+    let timing = LapTiming {
+        response: 16,
+        retries: 2,
+    };
+    pair.order(A, Order::Load(&path(1), timing, &[]));
+    let first = pair.take(A);
+    for _ in 0..2 {
+        pair.wait(A);
+        assert_eq!(pair.take(A), first);
+    }
+    pair.wait(A);
+    assert_eq!(pair.told(A), [Notice::LapError(LapFailure::Timeout)]);
+    pair.silent(A);
+    pair.offer(2);
+    pair.give(P, &first);
+    pair.carry(A);
+    assert_eq!(
+        pair.told(P),
+        [
+            Notice::LapReceived(1, path(1).reversed()),
+            Notice::LapReceived(2, path(2).reversed()),
+        ]
+    );
+    let stale = Order::Answer(1, ap_status::LOADED, &[], &[]);
+    assert_eq!(pair.try_order(P, stale), Err(Refusal::Stale));
+    pair.order(P, Order::Answer(2, ap_status::LOADED, &[], &[]));
+    pair.carry(P);
+    assert_eq!(
+        pair.told(A),
+        [Notice::AprReceived(ap_status::LOADED, path(2))]
+    );
+    // The first comes once more, from wherever it was.
+    pair.give(P, &first);
+    pair.silent(P);
+    assert_eq!(pair.told(P), []);
+    assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
+}
+
+#[test]
+fn two_silences_are_enough() {
+    let mut pair = Pair::established();
+    let timing = LapTiming {
+        response: 10,
+        retries: 0,
+    };
+    for _ in 0..2 {
+        pair.order(A, Order::Load(&path(1), timing, &[]));
+        let _ = pair.take(A);
+        pair.wait(A);
+        assert_eq!(pair.told(A), [Notice::LapError(LapFailure::Timeout)]);
+    }
+    let again = pair.try_order(A, Order::Load(&path(1), timing, &[]));
+    assert_eq!(again, Err(Refusal::Invalid));
+    pair.expect(idle(), idle());
+}
+
+/// A consumer that takes its time: the peer is asked for patience by itself, and once more when it asks again.
+#[test]
+fn patience_is_asked_for() {
+    let mut pair = Pair::offered();
+    pair.wait(P);
+    let mra = pair.take(P);
+    assert_eq!(mra.message::<Mra>().message_mraed, mraed::LAP);
+    assert_eq!(pair.conns[P].state(), State::Established(Ap::MraLapSent));
+    let before = pair.conns[A].deadline();
+    pair.give(A, &mra);
+    assert!(pair.conns[A].deadline() > before);
+    pair.give(A, &mra);
+    assert_eq!(pair.told(A), [Notice::MraReceived]);
+    assert_eq!(pair.conns[A].state(), State::Established(Ap::MraLapRcvd));
+    // Even that was not enough.
+    pair.wait(A);
+    assert_eq!(pair.conns[A].state(), State::Established(Ap::LapSent));
+    pair.carry(A);
+    assert_eq!(pair.take(P), mra);
+    assert_eq!(pair.told(P), []);
+    pair.order(P, Order::Answer(1, ap_status::LOADED, &[], &[]));
+    pair.carry(P);
+    assert_eq!(
+        pair.told(A),
+        [Notice::AprReceived(ap_status::LOADED, path(1))]
+    );
+    // It comes after all is over.
+    pair.give(A, &mra);
+    assert_eq!(pair.told(A), []);
+    pair.expect(idle(), idle());
+}
+
+/// What the consumer is not asked about.
+#[test]
+fn answers_that_need_no_consumer() {
+    let cases = [
+        (path(0), PASSIVE_QPN, ap_status::IS_CURRENT),
+        (path(1), 1, ap_status::INVALID_QPN),
+        (path(FOREIGN), PASSIVE_QPN, ap_status::INVALID_LID),
+    ];
+    for (path, qpn, status) in cases {
+        let mut pair = Pair::established();
+        pair.give(P, &lap(1, &path, qpn));
+        assert_eq!(pair.take_as::<Apr>(P).ap_status, status);
+        assert_eq!(pair.told(P), []);
+        pair.expect(idle(), idle());
+    }
+    // The path that is loaded already.
+    let mut pair = Pair::loaded();
+    pair.give(P, &lap(9, &path(1), PASSIVE_QPN));
+    assert_eq!(pair.take_as::<Apr>(P).ap_status, ap_status::LOADED);
+    // Another one: as long as the queue pair is not armed.
+    for (migration, taken) in [(MigState::Rearm, true), (MigState::Armed, false)] {
+        let mut pair = Pair::loaded();
+        pair.migration[P] = migration;
+        pair.give(P, &lap(9, &path(2), PASSIVE_QPN));
+        if taken {
+            assert_eq!(pair.told(P), [Notice::LapReceived(2, path(2).reversed())]);
+        } else {
+            assert_eq!(pair.take_as::<Apr>(P).ap_status, ap_status::REJECTED);
+        }
+    }
+    // One transaction ID for two paths.
+    let mut pair = Pair::offered();
+    let tid = pair.conns[A].datagram(proto::cm::Slot::Request).tid();
+    pair.give(P, &lap(tid as u32, &path(2), PASSIVE_QPN));
+    assert_eq!(pair.take_as::<Apr>(P).ap_status, ap_status::REJECTED);
+    assert_eq!(pair.conns[P].state(), State::Established(Ap::LapRcvd));
+}
+
+/// Paths are offered by the requester alone.
+#[test]
+fn the_wrong_end_offers() {
+    let mut pair = Pair::established();
+    let offer = pair.try_order(P, Order::Load(&path(1), LapTiming::default(), &[]));
+    assert_eq!(offer, Err(Refusal::Invalid));
+    let mut mad = Cm::new(attr::LAP, 1);
+    mad.set_message(&Lap {
+        local_comm_id: PASSIVE_ID,
+        remote_comm_id: ACTIVE_ID,
+        path: path(1).reversed(),
+        ..Lap::default()
+    });
+    pair.give(A, &mad);
+    assert_eq!(pair.take_as::<Apr>(A).ap_status, ap_status::UNSUPPORTED);
+    pair.expect(idle(), idle());
+}
+
+/// A LAP proves that the requester is established.
+#[test]
+fn a_lap_stands_for_an_rtu() {
+    let mut pair = Pair::new();
+    pair.order(P, Order::Accept(&reply(), &[]));
+    pair.carry(P);
+    pair.order(A, Order::Ready(&[]));
+    let rtu = pair.take(A);
+    pair.offer(1);
+    pair.carry(A);
+    assert_eq!(
+        pair.told(P),
+        [
+            Notice::Established,
+            Notice::LapReceived(1, path(1).reversed())
+        ]
+    );
+    pair.give(P, &rtu);
+    assert_eq!(pair.told(P), []);
+}
+
+/// Orders that do not fit.
+#[test]
+fn orders_out_of_place() {
+    let timing = LapTiming::default();
+    let mut pair = Pair::established();
+    for number in [0, FOREIGN] {
+        let offer = pair.try_order(A, Order::Load(&path(number), timing, &[]));
+        assert_eq!(offer, Err(Refusal::Invalid));
+    }
+    let answer = pair.try_order(P, Order::Answer(0, 0, &[], &[]));
+    assert_eq!(answer, Err(Refusal::Invalid));
+    assert_eq!(pair.try_step(A, Event::Migrated), Err(Refusal::Invalid));
+
+    let mut pair = Pair::offered();
+    let offer = pair.try_order(A, Order::Load(&path(2), timing, &[]));
+    assert_eq!(offer, Err(Refusal::Busy));
+    assert_eq!(pair.try_step(A, Event::Migrated), Err(Refusal::Invalid));
+
+    let mut pair = Pair::loaded();
+    let offer = pair.try_order(A, Order::Load(&path(2), timing, &[]));
+    assert_eq!(offer, Err(Refusal::Invalid));
+    pair.order(A, Order::Unload);
+    pair.offer(2);
+}
+
+#[test]
+fn a_connection_migrates() {
+    let mut pair = Pair::loaded();
+    pair.step(A, Event::Migrated);
+    assert_eq!(pair.told(A), [Notice::Migrated(path(1))]);
+    assert_eq!(pair.conns[A].primary(), &path(1));
+    assert_eq!(pair.conns[A].alternate(), None);
+    // The old path may be what the peer needs to follow.
+    let back = path(0);
+    let offer = pair.try_order(A, Order::Load(&back, LapTiming::default(), &[]));
+    assert_eq!(offer, Err(Refusal::Again));
+    pair.step(P, Event::Migrated);
+    pair.step(A, Event::Confirmed);
+    pair.offer(0);
+    // What comes by the new path, and what was sent by the old one, is from the peer.
+    let mad = pair.take(A);
+    pair.step(P, Event::Received(&mad, source(true, 1)));
+    assert_eq!(
+        pair.told(P)[1..],
+        [Notice::LapReceived(2, path(0).reversed())]
+    );
+    pair.order(P, Order::Answer(2, 0, &[], &[]));
+    let apr = pair.take(P);
+    pair.step(A, Event::Received(&apr, source(false, 0)));
+    assert_eq!(pair.told(A), [Notice::AprReceived(0, path(0))]);
+}
+
+/// The queue pair goes to the path that was agreed on, while another is offered.
+#[test]
+fn migrated_amid_an_offer() {
+    let mut pair = Pair::loaded();
+    pair.order(A, Order::Unload);
+    pair.offer(2);
+    pair.carry(A);
+    assert_eq!(pair.told(P), [Notice::LapReceived(2, path(2).reversed())]);
+    pair.step(P, Event::Migrated);
+    assert_eq!(pair.told(P), [Notice::Migrated(path(1).reversed())]);
+    pair.order(P, Order::Answer(2, 0, &[], &[]));
+    assert_eq!(pair.conns[P].primary(), &path(1).reversed());
+    assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
+}
+
+/// Whatever ends the connection, an offer under way ends with it, once.
+#[test]
+fn an_offer_ends_with_the_connection() {
+    let aborted = Notice::LapError(LapFailure::Aborted);
+    for patient in [false, true] {
+        let prepare = || {
+            let mut pair = Pair::offered();
+            if patient {
+                pair.order(P, Order::Delay(18, &[]));
+                pair.carry(P);
+                assert_eq!(pair.told(A), [Notice::MraReceived]);
+            }
+            pair
+        };
+        let mut pair = prepare();
+        pair.order(A, Order::Disconnect(&[]));
+        assert_eq!(pair.told(A), [aborted]);
+        pair.carry(A);
+        let late = pair.try_order(P, Order::Answer(1, 0, &[], &[]));
+        assert_eq!(late, Err(Refusal::Invalid));
+
+        let mut pair = prepare();
+        pair.order(P, Order::Disconnect(&[]));
+        pair.carry(P);
+        assert_eq!(pair.told(A), [aborted, Notice::DreqReceived]);
+
+        let mut pair = prepare();
+        pair.step(A, Event::Gone);
+        assert_eq!(pair.told(A), [aborted, Notice::Removed]);
+
+        let mut pair = prepare();
+        let mut rej = Cm::new(attr::REJ, 1);
+        rej.set_message(&wire::mad::cm::Rej {
+            local_comm_id: PASSIVE_ID,
+            remote_comm_id: ACTIVE_ID,
+            ..Default::default()
+        });
+        pair.give(A, &rej);
+        assert_eq!(pair.told(A), [aborted, Notice::RejReceived]);
+        assert_eq!(pair.conns[A].state(), State::Timewait);
+    }
+}
+
+/// A LAP for a connection that is not there yet, or not any more.
+#[test]
+fn offers_out_of_place() {
+    let mad = lap(1, &path(1), PASSIVE_QPN);
+    let mut pair = Pair::new();
+    pair.give(P, &mad);
+    pair.silent(P);
+    let mut pair = Pair::established();
+    pair.order(P, Order::Disconnect(&[]));
+    let _ = pair.take(P);
+    pair.give(P, &mad);
+    pair.silent(P);
+    pair.step(P, Event::Gone);
+    let _ = pair.told(P);
+    pair.give(P, &mad);
+    pair.silent(P);
+    assert_eq!(pair.told(P), []);
+}
+
+/// Transaction IDs wrap.
+#[test]
+fn transaction_ids_wrap() {
+    let mut pair = Pair::established();
+    pair.give(P, &lap(u32::MAX, &path(1), PASSIVE_QPN));
+    assert_eq!(pair.told(P).len(), 1);
+    pair.give(P, &lap(0, &path(2), PASSIVE_QPN));
+    assert_eq!(pair.told(P), [Notice::LapReceived(2, path(2).reversed())]);
+    pair.give(P, &lap(u32::MAX, &path(1), PASSIVE_QPN));
+    assert_eq!(pair.told(P), []);
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connections that begin and end.
+
+use crate::ends::{
+    env,
+    path,
+    reply,
+    request,
+    source,
+    ACTIVE_ID,
+    ACTIVE_QPN,
+    PASSIVE_ID,
+    PASSIVE_QPN, //
+};
+use crate::pair::{
+    Pair,
+    A,
+    P, //
+};
+use proto::cm::{
+    Ap,
+    Conn,
+    Event,
+    Notice,
+    Order,
+    Refusal,
+    Slot,
+    State, //
+};
+use proto::time::Instant;
+use proto::transport::MigState;
+use wire::mad::cm::{
+    attr,
+    failover,
+    mraed,
+    reason,
+    rejected,
+    Cm,
+    Drep,
+    Dreq,
+    Mra,
+    Rej,
+    Rep,
+    Req,
+    Rtu, //
+};
+use wire::{
+    Guid,
+    Qpn, //
+};
+
+#[test]
+fn a_connection_is_made_and_ended() {
+    let mut pair = Pair::established();
+    assert_eq!(pair.conns[A].comm_ids(), (ACTIVE_ID, PASSIVE_ID));
+    assert_eq!(pair.conns[P].comm_ids(), (PASSIVE_ID, ACTIVE_ID));
+    assert_eq!(
+        pair.conns[A].peer(),
+        (Guid::new(0xbb), Qpn::new(PASSIVE_QPN))
+    );
+    assert_eq!(
+        pair.conns[P].peer(),
+        (Guid::new(0xaa), Qpn::new(ACTIVE_QPN))
+    );
+    pair.order(A, Order::Disconnect(b"bye"));
+    pair.carry(A);
+    assert_eq!(pair.told(P), [Notice::DreqReceived]);
+    pair.order(P, Order::Depart(b"bye"));
+    pair.carry(P);
+    assert_eq!(pair.told(A), [Notice::DrepReceived]);
+    pair.expect(State::Timewait, State::Timewait);
+    for end in [A, P] {
+        pair.wait(end);
+        assert_eq!(pair.told(end), [Notice::TimewaitExit]);
+    }
+    pair.expect(State::Idle, State::Idle);
+    assert_eq!(pair.conns[A].deadline(), None);
+}
+
+#[test]
+fn messages_say_what_they_are_told_to() {
+    let mut pair = Pair::new();
+    let req = pair.conns[A].datagram(Slot::Request).clone();
+    let told: Req = req.message();
+    assert_eq!(
+        (told.local_comm_id, told.local_ca_guid),
+        (ACTIVE_ID, Guid::new(0xaa))
+    );
+    assert_eq!((told.service_id, told.primary), (7, path(0)));
+    assert_eq!(&req.private_data()[..6], b"hello\0");
+
+    pair.order(P, Order::Accept(&reply(), b"welcome"));
+    let rep = pair.take(P);
+    assert_eq!(rep.tid(), req.tid());
+    let told: Rep = rep.message();
+    assert_eq!(
+        (told.local_comm_id, told.remote_comm_id),
+        (PASSIVE_ID, ACTIVE_ID)
+    );
+    assert_eq!(told.local_qpn, Qpn::new(PASSIVE_QPN));
+    assert_eq!(&rep.private_data()[..8], b"welcome\0");
+    pair.give(A, &rep);
+
+    pair.order(A, Order::Ready(b"go"));
+    let rtu = pair.take(A);
+    assert_eq!(rtu.tid(), req.tid());
+    assert_eq!(
+        rtu.message::<Rtu>(),
+        Rtu {
+            local_comm_id: ACTIVE_ID,
+            remote_comm_id: PASSIVE_ID,
+        }
+    );
+    pair.give(P, &rtu);
+
+    pair.order(P, Order::Disconnect(&[]));
+    let dreq = pair.take(P);
+    assert_ne!(dreq.tid(), req.tid());
+    assert_eq!(dreq.message::<Dreq>().remote_qpn, Qpn::new(ACTIVE_QPN));
+    pair.give(A, &dreq);
+    pair.order(A, Order::Depart(&[]));
+    let drep = pair.take(A);
+    assert_eq!(drep.tid(), dreq.tid());
+    assert_eq!(drep.message::<Drep>().remote_comm_id, PASSIVE_ID);
+}
+
+#[test]
+fn a_silent_peer_is_asked_again_and_given_up() {
+    let mut pair = Pair::new();
+    for _ in 0..request().max_cm_retries {
+        pair.wait(A);
+        let again = pair.take(A);
+        assert_eq!(&again, pair.conns[A].datagram(Slot::Request));
+        pair.give(P, &again);
+        pair.silent(P);
+    }
+    pair.wait(A);
+    let rej = pair.take(A);
+    let told: Rej = rej.message();
+    assert_eq!(
+        (told.reason, told.message_rejected),
+        (reason::TIMEOUT, rejected::REQ)
+    );
+    assert_eq!(told.info[..8], 0xaau64.to_be_bytes());
+    assert_eq!(told.remote_comm_id, 0);
+    assert_eq!(pair.told(A), [Notice::ReqError]);
+    pair.give(P, &rej);
+    assert_eq!(pair.told(P), [Notice::RejReceived]);
+    pair.expect(State::Idle, State::Idle);
+}
+
+#[test]
+fn a_lost_rtu_is_asked_for() {
+    let mut pair = Pair::new();
+    pair.order(P, Order::Accept(&reply(), &[]));
+    pair.carry(P);
+    pair.order(A, Order::Ready(&[]));
+    let rtu = pair.take(A);
+    pair.wait(P);
+    pair.carry(P);
+    assert_eq!(pair.take(A), rtu);
+    pair.give(P, &rtu);
+    pair.give(P, &rtu);
+    assert_eq!(pair.told(P), [Notice::RtuReceived]);
+    // And one that stays away.
+    let mut pair = Pair::new();
+    pair.order(P, Order::Accept(&reply(), &[]));
+    for _ in 0..request().max_cm_retries {
+        let _ = pair.take(P);
+        pair.wait(P);
+    }
+    let _ = pair.take(P);
+    pair.wait(P);
+    assert_eq!(pair.told(P), [Notice::RepError]);
+    assert_eq!(pair.take_as::<Rej>(P).message_rejected, rejected::REP);
+    assert_eq!(pair.conns[P].state(), State::Timewait);
+}
+
+#[test]
+fn patience_is_asked_for() {
+    let mut pair = Pair::new();
+    pair.order(P, Order::Delay(18, &[]));
+    let mra = pair.take(P);
+    let told: Mra = mra.message();
+    assert_eq!((told.message_mraed, told.service_timeout), (mraed::REQ, 18));
+    let before = pair.conns[A].deadline();
+    pair.give(A, &mra);
+    assert!(pair.conns[A].deadline() > before);
+    pair.give(A, &mra);
+    assert_eq!(pair.told(A), [Notice::MraReceived]);
+    // The REQ comes again: so does its MRA.
+    pair.wait(A);
+    pair.carry(A);
+    assert_eq!(pair.take(P), mra);
+
+    pair.order(P, Order::Accept(&reply(), &[]));
+    pair.carry(P);
+    pair.order(A, Order::Delay(31, &[]));
+    let mra = pair.take(A);
+    assert_eq!(mra.message::<Mra>().service_timeout, proto::cm::LONGEST);
+    pair.give(P, &mra);
+    pair.expect(State::MraRepSent, State::MraRepRcvd);
+    pair.order(A, Order::Ready(&[]));
+    pair.carry(A);
+    pair.expect(State::Established(Ap::Idle), State::Established(Ap::Idle));
+}
+
+#[test]
+fn a_request_is_refused() {
+    for (why, after) in [
+        (reason::CONSUMER_DEFINED, State::Idle),
+        (reason::STALE_CONN, State::Timewait),
+    ] {
+        let mut pair = Pair::new();
+        pair.order(P, Order::Reject(why, b"because", b"sorry"));
+        let rej = pair.take(P);
+        assert_eq!(rej.message::<Rej>().reject_info_length, 7);
+        assert_eq!(&rej.private_data()[..5], b"sorry");
+        pair.give(A, &rej);
+        assert_eq!(pair.told(A), [Notice::RejReceived]);
+        pair.expect(after, State::Idle);
+    }
+    // And a reply.
+    let mut pair = Pair::new();
+    pair.order(P, Order::Accept(&reply(), &[]));
+    pair.carry(P);
+    pair.order(A, Order::Reject(reason::CONSUMER_DEFINED, &[], &[]));
+    pair.carry(A);
+    assert_eq!(pair.told(P), [Notice::RejReceived]);
+    pair.expect(State::Idle, State::Idle);
+}
+
+#[test]
+fn both_ends_disconnect_at_once() {
+    let mut pair = Pair::established();
+    pair.order(A, Order::Disconnect(&[]));
+    pair.order(P, Order::Disconnect(&[]));
+    let (theirs, ours) = (pair.take(P), pair.take(A));
+    pair.give(A, &theirs);
+    pair.give(P, &ours);
+    pair.expect(State::DreqRcvd, State::DreqRcvd);
+    for end in [A, P] {
+        assert_eq!(pair.told(end), [Notice::DreqReceived]);
+        pair.order(end, Order::Depart(&[]));
+    }
+    pair.carry(A);
+    pair.carry(P);
+    pair.expect(State::Timewait, State::Timewait);
+}
+
+#[test]
+fn a_lost_drep_is_sent_again() {
+    let mut pair = Pair::established();
+    pair.order(A, Order::Disconnect(&[]));
+    pair.carry(A);
+    pair.order(P, Order::Depart(&[]));
+    let _ = pair.take(P);
+    pair.wait(A);
+    pair.carry(A);
+    pair.carry(P);
+    assert_eq!(pair.told(A), [Notice::DrepReceived]);
+    // One that never comes.
+    let mut pair = Pair::established();
+    pair.order(A, Order::Disconnect(&[]));
+    for _ in 0..request().max_cm_retries {
+        let _ = pair.take(A);
+        pair.wait(A);
+    }
+    let _ = pair.take(A);
+    pair.wait(A);
+    assert_eq!(pair.told(A), [Notice::DreqError]);
+    assert_eq!(pair.conns[A].state(), State::Timewait);
+}
+
+/// What a consumer lets go ends by itself, and tells nothing.
+#[test]
+fn destroyed_in_any_state() {
+    // What leads to the state.
+    type Prepare = fn(&mut Pair);
+    // With what is sent, and whether that is all.
+    let cases: [(Prepare, Option<u16>, bool); 6] = [
+        (|_| {}, Some(attr::REJ), true),
+        (
+            |pair| pair.order(P, Order::Delay(18, &[])),
+            Some(attr::REJ),
+            true,
+        ),
+        (
+            |pair| pair.order(P, Order::Accept(&reply(), &[])),
+            Some(attr::REJ),
+            false,
+        ),
+        (
+            |pair| {
+                *pair = Pair::offered();
+            },
+            Some(attr::DREQ),
+            false,
+        ),
+        (
+            |pair| {
+                *pair = Pair::established();
+                pair.order(A, Order::Disconnect(&[]));
+                pair.carry(A);
+            },
+            Some(attr::DREP),
+            false,
+        ),
+        (
+            |pair| {
+                *pair = Pair::established();
+                pair.order(P, Order::Disconnect(&[]));
+            },
+            None,
+            false,
+        ),
+    ];
+    for (prepare, sent, ends) in cases {
+        let mut pair = Pair::new();
+        prepare(&mut pair);
+        let _ = (pair.take_all(P), pair.told(P));
+        pair.order(P, Order::Destroy);
+        if let Some(sent) = sent {
+            assert_eq!(pair.take(P).attr_id(), sent);
+        }
+        assert_eq!(pair.freed[P], ends);
+        while !pair.freed[P] {
+            pair.wait(P);
+        }
+        assert_eq!(pair.told(P), []);
+        assert_eq!(
+            pair.try_order(P, Order::Connect(&request(), &[])),
+            Err(Refusal::Invalid)
+        );
+    }
+}
+
+#[test]
+fn the_hca_goes() {
+    let mut pair = Pair::offered();
+    for end in [A, P] {
+        pair.step(end, Event::Gone);
+        assert_eq!(pair.told(end).last(), Some(&Notice::Removed));
+        assert_eq!(pair.conns[end].state(), State::Idle);
+        assert_eq!(pair.conns[end].deadline(), None);
+    }
+}
+
+/// A reply may say that paths are not for this connection, or not this one.
+#[test]
+fn a_request_offers_an_alternate_path() {
+    for (answer, kept, may_load) in [
+        (failover::ACCEPTED, true, false),
+        (failover::NOT_SUPPORTED, false, false),
+        (failover::REJECTED, false, true),
+    ] {
+        let mut conn = Conn::new(crate::ends::active());
+        let now = env(Instant::default(), MigState::Migrated);
+        let req = Req {
+            alternate: path(1),
+            ..request()
+        };
+        let order = Event::Order(Order::Connect(&req, &[]));
+        assert!(conn.step(order, &now).is_ok());
+        let mad = conn.datagram(Slot::Request).clone();
+        let mut pair = Pair::new();
+        pair.conns = [
+            conn,
+            Conn::incoming(crate::ends::passive(), &mad, source(true, 0)),
+        ];
+        let rep = Rep {
+            failover_accepted: answer,
+            ..reply()
+        };
+        pair.order(P, Order::Accept(&rep, &[]));
+        pair.carry(P);
+        pair.order(A, Order::Ready(&[]));
+        pair.carry(A);
+        assert_eq!(pair.conns[A].alternate(), kept.then_some(&path(1)));
+        assert_eq!(
+            pair.conns[P].alternate(),
+            kept.then_some(&path(1).reversed())
+        );
+        let lap = path(2);
+        let order = Order::Load(&lap, Default::default(), &[]);
+        assert_eq!(pair.try_order(A, order).is_ok(), may_load);
+    }
+}
+
+/// Nothing changes by a datagram with the wrong IDs, from the wrong place, or of the wrong transaction.
+#[test]
+fn strangers_are_not_heard() {
+    let mut pair = Pair::established();
+    let mut dreq = Cm::new(attr::DREQ, 5);
+    let right = Dreq {
+        local_comm_id: ACTIVE_ID,
+        remote_comm_id: PASSIVE_ID,
+        remote_qpn: Qpn::new(PASSIVE_QPN),
+    };
+    for wrong in [
+        Dreq {
+            local_comm_id: 1,
+            ..right
+        },
+        Dreq {
+            remote_comm_id: 1,
+            ..right
+        },
+        Dreq {
+            remote_qpn: Qpn::new(1),
+            ..right
+        },
+    ] {
+        dreq.set_message(&wrong);
+        pair.give(P, &dreq);
+    }
+    dreq.set_message(&right);
+    pair.step(P, Event::Received(&dreq, source(true, 7)));
+    assert_eq!(pair.told(P), []);
+    pair.give(P, &dreq);
+    assert_eq!(pair.told(P), [Notice::DreqReceived]);
+
+    let mut pair = Pair::new();
+    pair.order(P, Order::Accept(&reply(), &[]));
+    let rep = pair.take(P);
+    let mut other = Cm::new(attr::REP, rep.tid() + 1);
+    other.set_message(&rep.message::<Rep>());
+    pair.give(A, &other);
+    assert_eq!(pair.conns[A].state(), State::ReqSent);
+}
