@@ -106,6 +106,10 @@ impl Conn {
                 }
             }
             Age::Newer => {
+                if let State::Established(Ap::LapRcvd | Ap::MraLapSent) = self.state {
+                    // Nobody knows whether the consumer has loaded the path of the LAP that this one replaces.
+                    self.alternate = None;
+                }
                 self.heard.any = true;
                 self.heard.tid = mad.tid();
                 self.heard.path = path;

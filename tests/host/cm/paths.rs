@@ -192,6 +192,24 @@ fn the_newest_offer_counts() {
     assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
 }
 
+/// A consumer may have loaded the path of an offer before it hears that the offer is replaced. So it is asked even
+/// about the path that was agreed on before.
+#[test]
+fn a_replaced_offer_leaves_doubt() {
+    let mut pair = Pair::loaded();
+    pair.give(P, &lap(8, &path(2), PASSIVE_QPN));
+    pair.give(P, &lap(9, &path(1), PASSIVE_QPN));
+    pair.silent(P);
+    assert_eq!(
+        pair.told(P),
+        [
+            Notice::LapReceived(2, path(2).reversed()),
+            Notice::LapReceived(3, path(1).reversed()),
+        ]
+    );
+    assert_eq!(pair.conns[P].alternate(), None);
+}
+
 #[test]
 fn two_silences_are_enough() {
     let mut pair = Pair::established();
