@@ -11,6 +11,7 @@
 #include "ib.h"
 #include "layout.h"
 #include "lock.h"
+#include "manager.h"
 #include "mem.h"
 #include "net.h"
 #include "odp.h"

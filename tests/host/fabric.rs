@@ -274,6 +274,32 @@ fn a_new_manager_is_announced_to_the_old_one() {
 }
 
 #[test]
+fn the_last_communication_manager_clears_the_bit() {
+    const CM: u32 = 1 << 16;
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    let changes = [
+        (CM, 0, CM),
+        (CM, 0, CM),
+        (0, CM, CM),
+        (0, CM, 0),
+        (0, CM, 0),
+        (CM, 0, CM),
+    ];
+    for (set, clear, left) in changes {
+        let now = world.now;
+        let Node::Hca(hca) = &mut world.nodes[2] else {
+            panic!("node 2 is an adapter");
+        };
+        hca.change_cap_mask(PortNum::new(1), set, clear, now);
+        let (_, info) = manager
+            .ask(&mut world, &[1, 3], sm::GET, sm::PORT_INFO, 1, &[0; 64])
+            .expect("an answer");
+        assert_eq!(u32::from(be16(&info, 20)) << 16 & CM, left);
+    }
+}
+
+#[test]
 fn a_manager_on_a_switch_answers_for_itself() {
     let (mut world, mut manager) = fabric(1, &[], &[0]);
     manager.sweep(&mut world);

@@ -78,6 +78,8 @@ pub struct PortAttrs {
     sm_lid: Lid,
     sm_sl: Sl,
     cap_mask: u32,
+    /// Those on this host that have said that they manage communication.
+    comm_managers: u8,
     init_type_reply: u8,
     mtu_cap: Mtu,
     neighbor_mtu: Mtu,
@@ -113,6 +115,7 @@ impl PortAttrs {
                 PortKind::SwitchManagement => SWITCH_CAPS,
                 PortKind::SwitchExternal => 0,
             },
+            comm_managers: 0,
             init_type_reply: 0,
             mtu_cap,
             neighbor_mtu: mtu_cap,
@@ -193,8 +196,19 @@ impl PortAttrs {
 
     /// Changes bits of the capability mask by order of the local host. Returns whether the subnet manager is due a trap
     /// 144: not for the news that it runs, if it runs here.
-    pub(super) fn change_cap_mask(&mut self, set: u32, clear: u32) -> bool {
+    ///
+    /// Managers of communication may be several. The bit stays until the last of them has cleared it.
+    pub(super) fn change_cap_mask(&mut self, set: u32, mut clear: u32) -> bool {
         let old = self.cap_mask;
+        if set & cap::COMMUNICATION_MANAGEMENT != 0 {
+            self.comm_managers = self.comm_managers.saturating_add(1);
+        }
+        if clear & cap::COMMUNICATION_MANAGEMENT != 0 {
+            self.comm_managers = self.comm_managers.saturating_sub(1);
+            if self.comm_managers != 0 {
+                clear &= !cap::COMMUNICATION_MANAGEMENT;
+            }
+        }
         self.cap_mask = (old & !clear) | set;
         let changed = old ^ self.cap_mask;
         changed & !cap::SM != 0 || (changed != 0 && !self.owns_lid(self.sm_lid))

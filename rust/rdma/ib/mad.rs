@@ -2,6 +2,8 @@
 
 //! Management datagrams that the driver answers itself.
 
+use sib_bindings as bindings;
+
 /// The length of a management datagram, in bytes.
 pub const MAD_SIZE: usize = 256;
 
@@ -34,6 +36,14 @@ pub struct Mad<'a> {
     pub source: Option<MadSource>,
     /// The datagram, as on the wire.
     pub request: &'a [u8; MAD_SIZE],
+}
+
+impl Mad<'_> {
+    /// Whether it is one of communication management (IBA, "Communication Management").
+    pub(super) fn is_connection_management(&self) -> bool {
+        let [_, class, ..] = self.request;
+        u32::from(*class) == bindings::IB_MGMT_CLASS_CM
+    }
 }
 
 /// What became of a management datagram.

@@ -5,6 +5,7 @@
 use super::any_context;
 use super::convert::gid_bytes;
 use super::device::DeviceObj;
+use crate::cm;
 use crate::ib::{
     Driver,
     Mad,
@@ -12,6 +13,7 @@ use crate::ib::{
     MadSource,
     MAD_SIZE, //
 };
+use crate::sync::Sleepable;
 use core::mem::size_of;
 use kernel::prelude::*;
 use sib_bindings as bindings;
@@ -38,7 +40,7 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
     const { assert!(size_of::<bindings::ib_mad>() == MAD_SIZE) };
 
     // SAFETY: Entered from ib_core.
-    let cx = unsafe { any_context() };
+    let mut cx = unsafe { any_context() };
     // SAFETY: ib_core lends the completion, if there is one, for the call.
     let source = unsafe { wc.as_ref() }.map(|wc| MadSource {
         slid: wc.slid as u16,
@@ -69,7 +71,16 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
         source,
         request,
     };
-    let result = match D::process_mad(cx, &state.handle, &mad, reply) {
+    let mut verdict = D::process_mad(cx.reborrow(), &state.handle, &mad, reply);
+    if verdict == MadResult::Pass && mad.is_connection_management() && mad.source.is_some() {
+        // SAFETY: Datagrams of this class come with a source from the receive path alone, which is a task.
+        let s = unsafe { Sleepable::new() };
+        // SAFETY: The device is one of this driver, and ib_core uses it.
+        if unsafe { cm::offer(dev, cx, s, &mad) } == cm::Verdict::Consumed {
+            verdict = MadResult::Consumed;
+        }
+    }
+    let result = match verdict {
         MadResult::Failure => bindings::ib_mad_result_IB_MAD_RESULT_FAILURE,
         MadResult::Pass => bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS,
         MadResult::Consumed => {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the manager has in debugfs: `/sys/kernel/debug/sib_cm`.
+
+use crate::manager::Tally;
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::debugfs::{
+    Control,
+    ControlFile,
+    Dir, //
+};
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+
+/// The files of the manager.
+pub(crate) struct Files {
+    _datagrams: ControlFile<Datagrams>,
+    _dir: Dir,
+}
+
+impl Files {
+    /// Makes the files.
+    pub(crate) fn new(tally: Arc<Tally>) -> Result<Self> {
+        let dir = Dir::new(c"sib_cm");
+        Ok(Self {
+            _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(tally))?,
+            _dir: dir,
+        })
+    }
+}
+
+/// `datagrams`: how many were left to ib_cm, and how many taken.
+struct Datagrams(Arc<Tally>);
+
+impl Control for Datagrams {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let (passed, consumed) = self.0.get();
+        writeln!(f, "passed {passed}")?;
+        writeln!(f, "consumed {consumed}")
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
+        Err(EPERM)
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection manager of another module, beside that of the kernel.
+//!
+//! There is at most one. It implements [`Manager`] and keeps a [`Registration`] while it is loaded. It learns
+//! of the devices of this driver, as any client of ib_core does, is offered the datagrams of communication
+//! management before ib_cm is.
+//!
+//! # Examples
+//!
+//! ```ignore
+//! struct Listener;
+//!
+//! impl Manager for Listener {
+//!     type Device = Adapter;
+//!
+//!     fn add(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, adapter: Adapter) -> Result<Adapter> {
+//!         Ok(adapter)
+//!     }
+//!
+//!     fn receive(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter, mad: &Mad<'_>) -> Verdict {
+//!         if for_us(mad) { Verdict::Consumed } else { Verdict::Pass }
+//!     }
+//!
+//!     fn remove(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter) {}
+//! }
+//! ```
+
+mod adapter;
+mod client;
+mod hook;
+
+pub use adapter::Adapter;
+pub use client::{
+    Manager,
+    Registration, //
+};
+pub(crate) use hook::offer;
+pub use hook::Verdict;
