@@ -2,6 +2,9 @@
 
 //! Properties of `wire`: no bytes make a parser panic, and what is written is what is read.
 
+#[path = "wire/messages.rs"]
+mod messages;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::aeth::{

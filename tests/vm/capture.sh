@@ -5,6 +5,7 @@
 #
 # What tools/capture writes is InfiniBand to Wireshark: opcodes, LIDs, queue pairs;
 # none of it malformed. A buffer that runs over counts what it loses.
+# Communication management is too, as far as Wireshark takes it apart.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -46,15 +47,126 @@ whole() {
 	shown _ws.malformed 0 0
 }
 
+# message NAME ATTRIBUTE [CONDITION]...: one packet has the attribute ID of communication management, Wireshark
+# calls it so, and all conditions hold for what it has taken apart.
+message() {
+	local name=$1 attribute=$2 condition filter count
+	filter="infiniband.bth.opcode == 100 && infiniband.bth.destqp == 1 && infiniband.deth.q_key == 0x80010000"
+	filter+=" && infiniband.mad.mgmtclass == 7 && infiniband.mad.classversion == 2 && infiniband.mad.method == 3"
+	filter+=" && infiniband.mad.attributeid == $attribute"
+	filter+=" && infiniband.mad.transactionid == $((0x7465737400000000 | attribute)) && _ws.col.info == \"CM: $name\""
+	shift 2
+	for condition; do
+		filter+=" && infiniband.cm.$condition"
+	done
+	count=$(tshark -n -r $PCAP -Y "$filter" 2>/dev/null | wc -l)
+	printf '%s: %d conditions\n' "$name" $#
+	[ "$count" = 1 ] || fail "$count packets match $filter"
+}
+
 lid() {
 	printf '%d' "$(cat "/sys/class/infiniband/$1/ports/1/lid")"
 }
+
+tshark --version | head -n 1
+step "Messages of communication management"
+run "$(dirname "$0")/packets/pcap.py" "$(dirname "$0")/packets/cm.hex" $PCAP
+whole
+# Wireshark 4.4 shows the upper 12 bits alone of the flow labels.
+message ConnectRequest 0x10 \
+	'req == 0xc1c2c3c4' \
+	'req.serviceid == 0x1000cea012345678' \
+	'req.localcaguid == 0x021020fffe304050' \
+	'req.localqkey == 0x11223344' \
+	'req.localqpn == 0x1a2b' \
+	'req.responderres == 4' \
+	'req.localeecn == 0xe0c' \
+	'req.initdepth == 5' \
+	'req.remoteeecn == 0xe0d' \
+	'req.remoteresptout == 20' \
+	'req.transpsvctype == 1' \
+	'req.e2eflowctrl == 1' \
+	'req.startpsn == 0x654321' \
+	'req.localresptout == 19' \
+	'req.retrcount == 6' \
+	'req.pkey == 0x8005' \
+	'req.pppmtu == 4' \
+	'req.rdcexist == 1' \
+	'req.rnrretrcount == 3' \
+	'req.maxcmretr == 15' \
+	'req.srq == 1' \
+	'req.ext_transport == 1' \
+	'req.prim_locallid == 0x11' \
+	'req.prim_remotelid == 0x12' \
+	'req.prim_localgid == fe80::11' \
+	'req.prim_remotegid == fe80::12' \
+	'req.prim_flowlabel in {0xabc, 0xabcde}' \
+	'req.prim_pktrate == 7' \
+	'req.prim_tfcclass == 0x21' \
+	'req.prim_hoplim == 0x40' \
+	'req.prim_sl == 3' \
+	'req.prim_subnetlocal == 1' \
+	'req.prim_localacktout == 15' \
+	'req.alt_locallid == 0x21' \
+	'req.alt_remotelid == 0x22' \
+	'req.alt_localgid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:21' \
+	'req.alt_remotegid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:22' \
+	'req.alt_flowlabel in {0xabc, 0xabcde}' \
+	'req.alt_pktrate == 7' \
+	'req.alt_tfcclass == 0x21' \
+	'req.alt_hoplim == 0x40' \
+	'req.alt_sl == 3' \
+	'req.alt_subnetlocal == 1' \
+	'req.alt_localacktout == 15' \
+	'req.private[0:5] == 73:69:62:21:00'
+message ConnectReject 0x12 \
+	'rej.localcommid == 0xc1c2c3c4' \
+	'rej.remotecommid == 0xd1d2d3d4' \
+	'rej.msgrej == 1' \
+	'rej.rejinfolen == 2' \
+	'rej.reason == 19' \
+	'rej.ari[0:3] == ab:cd:00' \
+	'rej.private[0:5] == 73:69:62:21:00'
+message ConnectReply 0x13 \
+	'rep == 0xc1c2c3c4' \
+	'rep.remotecommid == 0xd1d2d3d4' \
+	'rep.localqkey == 0x11223344' \
+	'rep.localqpn == 0x1a2b' \
+	'rep.localeecn == 0xe0c' \
+	'rep.startpsn == 0x654321' \
+	'rep.respres == 4' \
+	'rep.initdepth == 5' \
+	'rep.tgtackdelay == 17' \
+	'rep.failoveracc == 2' \
+	'rep.e2eflowctrl == 1' \
+	'rep.rnrretrcount == 6' \
+	'rep.srq == 1' \
+	'rep.localcaguid == 0x021020fffe304050' \
+	'rep.private[0:5] == 73:69:62:21:00'
+message ReadyToUse 0x14 \
+	'rtu.localcommid == 0xc1c2c3c4' \
+	'rtu.remotecommid == 0xd1d2d3d4' \
+	'rtu.private[0:5] == 73:69:62:21:00'
+message DisconnectRequest 0x15 \
+	'dreq.localcommid == 0xc1c2c3c4' \
+	'dreq.remotecommid == 0xd1d2d3d4' \
+	'req.remoteqpneecn == 0x1a2b' \
+	'dreq.private[0:5] == 73:69:62:21:00'
+message DisconnectReply 0x16 \
+	'drsp.localcommid == 0xc1c2c3c4' \
+	'drsp.remotecommid == 0xd1d2d3d4' \
+	'drsp.private[0:5] == 73:69:62:21:00'
+# Wireshark 4.4 takes no more of them apart.
+message MsgRcptAck 0x11
+message ServiceIDResReq 0x17
+message ServiceIDResReqResp 0x18
+message LoadAlternatePath 0x19
+message AlternatePathResponse 0x1a
 
 run "$CAPTURE" --help
 ! "$CAPTURE" nothing0 2>/dev/null || fail "a port that is not there was captured"
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 fabric_up
-tshark --version | head -n 1
 
 step "A reliable connection"
 captured sib0:1 --strict -- pair sib0 sib1 ibv_rc_pingpong -n 50 >/dev/null
