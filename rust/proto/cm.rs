@@ -243,7 +243,7 @@ impl Conn {
             attr::REJ => self.on_rej(mad, env, actions),
             attr::REP => self.on_rep(mad, actions),
             attr::RTU => self.on_rtu(mad, actions),
-            attr::DREQ => self.on_dreq(mad, actions),
+            attr::DREQ => self.on_dreq(mad, env, actions),
             attr::DREP => self.on_drep(mad, env, actions),
             attr::LAP => self.on_lap(mad, env, actions),
             attr::APR => self.on_apr(mad, actions),

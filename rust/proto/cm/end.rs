@@ -49,7 +49,7 @@ impl Conn {
         Ok(())
     }
 
-    pub(super) fn on_dreq(&mut self, mad: &Cm, actions: &mut Actions) {
+    pub(super) fn on_dreq(&mut self, mad: &Cm, env: &Env<'_>, actions: &mut Actions) {
         if mad.message::<Dreq>().remote_qpn != self.local_qpn {
             return;
         }
@@ -60,6 +60,10 @@ impl Conn {
                 self.deadline = None;
                 self.state = State::DreqRcvd;
                 self.tell(Notice::DreqReceived, actions);
+                if self.is_orphan {
+                    // Both ends have let go at the same time; nobody else is there to answer.
+                    let _ = self.depart(&[], env, actions);
+                }
             }
             State::Timewait => {
                 self.reply = self.drep(mad.tid());

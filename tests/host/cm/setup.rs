@@ -250,6 +250,23 @@ fn both_ends_disconnect_at_once() {
 }
 
 #[test]
+fn both_ends_let_go_at_once() {
+    let mut pair = Pair::established();
+    pair.order(A, Order::Destroy);
+    pair.order(P, Order::Destroy);
+    let (theirs, ours) = (pair.take(P), pair.take(A));
+    pair.give(A, &theirs);
+    pair.give(P, &ours);
+    pair.expect(State::Timewait, State::Timewait);
+    for end in [A, P] {
+        assert_eq!(pair.take(end).attr_id(), attr::DREP);
+        assert_eq!(pair.told(end), []);
+        pair.wait(end);
+        assert!(pair.freed[end]);
+    }
+}
+
+#[test]
 fn a_lost_drep_is_sent_again() {
     let mut pair = Pair::established();
     pair.order(A, Order::Disconnect(&[]));
