@@ -2,7 +2,7 @@
 
 //! What the manager has in debugfs: `/sys/kernel/debug/sib_cm`.
 
-use crate::manager::Tally;
+use crate::tables::Shared;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -20,22 +20,24 @@ use rdma::sync::{
 /// The files of the manager.
 pub(crate) struct Files {
     _datagrams: ControlFile<Datagrams>,
+    _connections: ControlFile<Connections>,
     _dir: Dir,
 }
 
 impl Files {
     /// Makes the files.
-    pub(crate) fn new(tally: Arc<Tally>) -> Result<Self> {
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
         let dir = Dir::new(c"sib_cm");
         Ok(Self {
-            _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(tally))?,
+            _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(shared.clone()))?,
+            _connections: ControlFile::new(&dir, c"connections", Connections(shared))?,
             _dir: dir,
         })
     }
 }
 
 /// `datagrams`: how many were left to ib_cm, and how many taken.
-struct Datagrams(Arc<Tally>);
+struct Datagrams(Arc<Shared>);
 
 impl Control for Datagrams {
     fn show(
@@ -44,9 +46,27 @@ impl Control for Datagrams {
         _s: Sleepable<'_>,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (passed, consumed) = self.0.get();
+        let (passed, consumed) = self.0.tally.get();
         writeln!(f, "passed {passed}")?;
         writeln!(f, "consumed {consumed}")
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
+        Err(EPERM)
+    }
+}
+
+/// `connections`: how many there are.
+struct Connections(Arc<Shared>);
+
+impl Control for Connections {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        writeln!(f, "{}", self.0.count())
     }
 
     fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {

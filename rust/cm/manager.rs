@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the driver asks of the manager.
+//! What the driver asks of the manager: HCAs that come and go, and datagrams.
+//!
+//! A datagram is taken if it is for a listener or a connection of this manager. All else is ib_cm's, which answers
+//! what nobody knows.
 
-use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use crate::connection::{
+    Connection,
+    PeerKey, //
 };
+use crate::device::Device;
+use crate::session::Session;
+use crate::tables::Shared;
+use kernel::prelude::*;
 use kernel::sync::Arc;
+use proto::cm::{
+    Conn,
+    Event,
+    Identity,
+    Reload,
+    Source, //
+};
 use rdma::cm::{
     Adapter,
     Manager,
@@ -15,6 +28,7 @@ use rdma::cm::{
 };
 use rdma::ib::{
     Mad,
+    MadSource,
     PortCaps, //
 };
 use rdma::sync::{
@@ -22,78 +36,172 @@ use rdma::sync::{
     Sleepable,
     Unlocked, //
 };
+use wire::mad::cm::{
+    attr,
+    reason,
+    Cm,
+    Rej,
+    Req, //
+};
+use wire::mad::{
+    method,
+    CLASS_VERSION_2, //
+};
+use wire::{
+    Gid,
+    Guid,
+    Lid,
+    PortNum, //
+};
 
-/// What has become of datagrams.
-pub(crate) struct Tally {
-    passed: Atomic<u64>,
-    consumed: Atomic<u64>,
-}
+/// The manager as the driver knows it.
+pub(crate) struct Desk(pub(crate) Arc<Shared>);
 
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self {
-            passed: Atomic::new(0),
-            consumed: Atomic::new(0),
+impl Manager for Desk {
+    type Device = Arc<Device>;
+
+    fn add(
+        &self,
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        adapter: Adapter,
+    ) -> Result<Arc<Device>> {
+        let device = Arc::new(Device { adapter }, GFP_KERNEL)?;
+        self.0.add_device(device.clone())?;
+        if let Err(err) = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE) {
+            self.0.remove_device(&device);
+            return Err(err);
         }
+        Ok(device)
     }
 
-    fn count(&self, verdict: Verdict) {
-        match verdict {
-            Verdict::Pass => &self.passed,
-            Verdict::Consumed => &self.consumed,
+    fn remove(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Arc<Device>) {
+        self.0.remove_device(device);
+        let _ = device.announce(&mut cx, s, PortCaps::NONE, PortCaps::CM);
+        while let Some(listener) = self.0.take_listener_on(device) {
+            listener.consumer.tell(crate::events::removed());
         }
-        .fetch_add(1, Relaxed);
-    }
-
-    /// Those that were left to ib_cm, and those that were taken.
-    pub(crate) fn get(&self) -> (u64, u64) {
-        (self.passed.load(Relaxed), self.consumed.load(Relaxed))
-    }
-}
-
-/// The manager that shares devices with ib_cm.
-pub(crate) struct Shared {
-    tally: Arc<Tally>,
-}
-
-impl Shared {
-    pub(crate) fn new(tally: Arc<Tally>) -> Self {
-        Self { tally }
-    }
-}
-
-/// Says on all ports of a device whether there is a connection manager.
-fn announce(
-    cx: &mut Cx<'_, Unlocked>,
-    s: Sleepable<'_>,
-    adapter: &Adapter,
-    set: PortCaps,
-    clear: PortCaps,
-) -> Result {
-    (1..=adapter.ports()).try_for_each(|port| adapter.change_caps(cx, s, port, set, clear))
-}
-
-impl Manager for Shared {
-    type Device = Adapter;
-
-    fn add(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, adapter: Adapter) -> Result<Adapter> {
-        announce(&mut cx, s, &adapter, PortCaps::CM, PortCaps::NONE)?;
-        Ok(adapter)
-    }
-
-    fn remove(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, adapter: &Adapter) {
-        let _ = announce(&mut cx, s, adapter, PortCaps::NONE, PortCaps::CM);
+        while let Some(connection) = self.0.any_on(Some(device)) {
+            connection.abandon(&mut cx, s);
+        }
     }
 
     fn receive(
         &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        _adapter: &Adapter,
-        _mad: &Mad<'_>,
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &Arc<Device>,
+        mad: &Mad<'_>,
     ) -> Verdict {
-        let verdict = Verdict::Pass;
-        self.tally.count(verdict);
-        verdict
+        let is_ours = mad
+            .source
+            .is_some_and(|source| self.take(&mut cx, s, device, mad, &source));
+        self.0.tally.count(is_ours);
+        if is_ours {
+            Verdict::Consumed
+        } else {
+            Verdict::Pass
+        }
     }
+}
+
+impl Desk {
+    /// Takes a datagram, if it is for somebody here.
+    fn take(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &Arc<Device>,
+        offered: &Mad<'_>,
+        from: &MadSource,
+    ) -> bool {
+        let mad = Cm::from_bytes(offered.request);
+        let header = mad.header();
+        if header.class_version != CLASS_VERSION_2 || header.method != method::SEND {
+            return false;
+        }
+        let source = Source {
+            port: PortNum::new(offered.port as u8),
+            slid: Lid::new(from.slid),
+            sgid: from.sgid.map(Gid::new),
+        };
+        let found = match mad.attr_id() {
+            attr::REQ => {
+                let req: Req = mad.message();
+                let known = self
+                    .0
+                    .incoming((req.local_ca_guid.get(), req.local_comm_id));
+                match known {
+                    Some(connection) => Some(connection),
+                    None => return self.welcome(cx, s, device, mad, source, from.pkey_index),
+                }
+            }
+            attr::REJ if mad.remote_comm_id() == 0 => {
+                requester(mad).and_then(|peer| self.0.incoming(peer))
+            }
+            attr::MRA
+            | attr::REJ
+            | attr::REP
+            | attr::RTU
+            | attr::DREQ
+            | attr::DREP
+            | attr::LAP
+            | attr::APR => self.0.connection(mad.remote_comm_id()),
+            _ => None,
+        };
+        let is_its = |connection: &Arc<Connection>| {
+            connection.is_on(device) && connection.inspect(|conn| conn.concerns(mad))
+        };
+        match found.filter(is_its) {
+            Some(connection) => {
+                let _ = connection.step(cx, s, Event::Received(mad, source), Some(mad));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes a connection of a REQ, if somebody listens for it. One that there is no room for is lost; the peer
+    /// repeats it.
+    fn welcome(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &Arc<Device>,
+        mad: &Cm,
+        source: Source,
+        pkey_index: u16,
+    ) -> bool {
+        let req: Req = mad.message();
+        let listener = self.0.listener(req.service_id);
+        let Some(listener) = listener.filter(|it| Arc::ptr_eq(&it.device, device)) else {
+            return false;
+        };
+        let conn = Conn::incoming(identity(&self.0, device), mad, source);
+        let made = Connection::new(&self.0, device, conn, true, pkey_index);
+        if let Ok(connection) = made {
+            Session::welcome(cx, s, &listener, &connection, mad);
+        }
+        true
+    }
+}
+
+/// What a new connection is called.
+pub(crate) fn identity(shared: &Shared, device: &Device) -> Identity {
+    Identity {
+        comm_id: shared.comm_id(),
+        guid: Guid::new(device.adapter.guid()),
+        tid_high: shared.tid_high(),
+        reload: Reload::Unarmed,
+    }
+}
+
+/// Who takes back a REQ whose answer has not reached it: its CA GUID is in the additional information.
+fn requester(mad: &Cm) -> Option<PeerKey> {
+    let rej: Rej = mad.message();
+    if rej.reason != reason::TIMEOUT {
+        return None;
+    }
+    let guid = rej.info.first_chunk()?;
+    Some((u64::from_be_bytes(*guid), mad.local_comm_id()))
 }

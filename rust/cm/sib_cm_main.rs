@@ -5,17 +5,29 @@
 //! Both see the datagrams that come to the devices of sib: this one first. What it leaves goes on to ib_cm, so that
 //! programs which know nothing of it work as ever.
 
+//!
+//! - [`manager`] is what the driver asks of it, [`device`] the HCAs that it is told of.
+//! - [`tables`] has its listeners and connections, [`connection`] is one of the latter.
+//! - [`session`] is an open file of `/dev/sib_cm`, [`commands`] its ioctls, [`events`] what it reads, [`abi`] how
+//!   programs see all of that.
+//! - [`debug`] is what developers see in debugfs.
+
 #![deny(unsafe_code)]
 
+mod abi;
+mod commands;
+mod connection;
 mod debug;
+mod device;
+mod events;
 mod manager;
+mod session;
+mod tables;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use manager::{
-    Shared,
-    Tally, //
-};
+use manager::Desk;
+use rdma::chardev;
 use rdma::cm::Registration;
 use rdma::module::{
     Glue,
@@ -26,6 +38,8 @@ use rdma::sync::{
     Sleepable,
     Unlocked, //
 };
+use session::Session;
+use tables::Shared;
 
 module! {
     type: SibCmModule,
@@ -50,26 +64,40 @@ impl kernel::Module for SibCmModule {
 
 /// The loaded module.
 struct Loaded {
-    manager: Option<Registration<Shared>>,
-    _files: debug::Files,
+    shared: Arc<Shared>,
+    manager: Option<Registration<Desk>>,
+    device: Option<chardev::Device<Session>>,
+    files: Option<debug::Files>,
 }
 
 impl Module for Loaded {
     fn init(
-        _module: &'static ThisModule,
+        module: &'static ThisModule,
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
-        let tally = Arc::new(Tally::new(), GFP_KERNEL)?;
-        let files = debug::Files::new(tally.clone())?;
-        let shared = Shared::new(tally);
+        let shared = Shared::new(s)?;
+        let files = debug::Files::new(shared.clone())?;
+        let desk = Desk(shared.clone());
+        let manager = Registration::new(c"sib_cm", desk, &mut cx, s)?;
+        let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         Ok(Self {
-            manager: Some(Registration::new(c"sib_cm", shared, &mut cx, s)?),
-            _files: files,
+            shared,
+            manager: Some(manager),
+            device: Some(device),
+            files: Some(files),
         })
     }
 
-    fn exit(&mut self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>) {
+    fn exit(&mut self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        // No file is open, as that would have kept the module, and no datagram comes when the manager is gone. What is
+        // left are connections whose programs have ended, and references to them in what their clocks have queued.
+        drop(self.device.take());
         drop(self.manager.take());
+        drop(self.files.take());
+        while let Some(connection) = self.shared.any_on(None) {
+            connection.abandon(&mut cx, s);
+        }
+        self.shared.queue().flush(&mut cx, s);
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! There is at most one. It implements [`Manager`] and keeps a [`Registration`] while it is loaded. It learns
 //! of the devices of this driver, as any client of ib_core does, is offered the datagrams of communication
-//! management before ib_cm is.
+//! management before ib_cm is, and sends its own.
 //!
 //! # Examples
 //!
@@ -27,10 +27,18 @@
 //! ```
 
 mod adapter;
+mod agent;
 mod client;
 mod hook;
 
-pub use adapter::Adapter;
+pub use adapter::{
+    Adapter,
+    PortNames, //
+};
+pub use agent::{
+    Global,
+    Way, //
+};
 pub use client::{
     Manager,
     Registration, //

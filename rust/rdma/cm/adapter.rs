@@ -4,7 +4,14 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::ib::PortCaps;
+use super::agent::{
+    Agent,
+    Way, //
+};
+use crate::ib::{
+    PortCaps,
+    MAD_SIZE, //
+};
 use crate::sync::{
     Cx,
     Held,
@@ -18,13 +25,14 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use sib_bindings as bindings;
 
-/// A device that the manager has.
+/// A device, and what the manager has there.
 ///
 /// # Invariants
 ///
-/// `raw` is registered.
+/// `raw` is registered. There is one agent for each port, in order.
 pub(super) struct Link {
     raw: *mut bindings::ib_device,
+    agents: KVec<Agent>,
 }
 
 // SAFETY: The device is used by thread-safe functions alone, and only while it is registered.
@@ -33,20 +41,44 @@ unsafe impl Send for Link {}
 unsafe impl Sync for Link {}
 
 impl Link {
-    /// Notes a device.
+    /// Registers agents for all ports.
     ///
     /// # Safety
     ///
     /// The device stays registered until the owner has been dropped.
     pub(super) unsafe fn new(raw: *mut bindings::ib_device) -> Result<Tracked<Self>> {
-        // INVARIANT: As promised.
-        Tracked::new::<Infallible>(Self { raw })
+        // SAFETY: The device is alive by the promise, and the number of its ports never changes.
+        let ports = unsafe { (*raw).phys_port_cnt };
+        let mut agents = KVec::new();
+        for port in 1..=ports {
+            // SAFETY: By the promise.
+            agents.push(unsafe { Agent::new(raw, port) }?, GFP_KERNEL)?;
+        }
+        // INVARIANT: As promised, with the agents made above.
+        Tracked::new::<Infallible>(Self { raw, agents })
     }
+
+    fn agent(&self, port: u32) -> Result<&Agent> {
+        let index = port.checked_sub(1).ok_or(EINVAL)?;
+        self.agents.get(index as usize).ok_or(EINVAL)
+    }
+}
+
+/// What a port is called.
+#[derive(Clone, Copy, Debug)]
+pub struct PortNames {
+    /// The base LID; 0 if it has none yet.
+    pub lid: u16,
+    /// The LID mask control: how many low bits of LIDs are the port's own.
+    pub lmc: u8,
+    /// Its GID, that of index 0.
+    pub gid: [u8; 16],
 }
 
 /// A device, until the manager has let go of it. After that all calls fail with `ENODEV`.
 pub struct Adapter {
     link: Watch<Link>,
+    guid: u64,
     ports: u32,
 }
 
@@ -54,9 +86,16 @@ impl Adapter {
     pub(super) fn new(link: &Held<Link>) -> Self {
         Self {
             link: link.watcher(),
-            // SAFETY: The device is alive while its link is held, and this never changes.
+            // SAFETY: The device is alive while its link is held. Neither of these changes.
+            guid: u64::from_be(unsafe { (*link.raw).node_guid }),
+            // SAFETY: As above.
             ports: unsafe { (*link.raw).phys_port_cnt },
         }
+    }
+
+    /// The GUID of the node, in host order.
+    pub fn guid(&self) -> u64 {
+        self.guid
     }
 
     /// The number of ports, which are numbered from 1.
@@ -66,6 +105,55 @@ impl Adapter {
 
     fn link(&self) -> Result<Held<Link>> {
         self.link.hold().ok_or(ENODEV)
+    }
+
+    /// Sends a datagram to QP1 of another port.
+    ///
+    /// Success says that it has been queued, not that it arrives.
+    pub fn send(
+        &self,
+        _cx: &mut Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        port: u32,
+        way: &Way,
+        mad: &[u8; MAD_SIZE],
+    ) -> Result {
+        self.link()?.agent(port)?.send(port, way, mad)
+    }
+
+    /// What a port is called at present.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such port.
+    pub fn port_names(
+        &self,
+        _cx: &mut Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        port: u32,
+    ) -> Result<PortNames> {
+        let link = self.link()?;
+        let mut attr = bindings::ib_port_attr::default();
+        let mut gid = bindings::ib_gid::default();
+        // SAFETY: The device is registered while its link is held; ib_core checks the port.
+        to_result(unsafe { bindings::ib_query_port(link.raw, port, &mut attr) })?;
+        // SAFETY: As above.
+        to_result(unsafe { bindings::rdma_query_gid(link.raw, port, 0, &mut gid) })?;
+        Ok(PortNames {
+            lid: attr.lid as u16,
+            lmc: attr.lmc,
+            // SAFETY: A GID is just its bytes.
+            gid: unsafe { *gid.raw.as_ref() },
+        })
+    }
+
+    /// The entry of the port's P_Key table that has `pkey`, as a full or a limited member.
+    pub fn pkey_index(&self, port: u32, pkey: u16) -> Result<u16> {
+        let link = self.link()?;
+        let mut index = 0;
+        // SAFETY: As above.
+        to_result(unsafe { bindings::ib_find_cached_pkey(link.raw, port, pkey, &mut index) })?;
+        Ok(index)
     }
 
     /// Changes what the port says of itself to the subnet.

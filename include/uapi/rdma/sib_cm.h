@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/sib_cm: connections of sib_cm, for programs.
+ *
+ * An identifier is a number that belongs to the open file. Each ioctl takes one structure. What is reserved, and
+ * what lies beyond the length given, must be zero. LIDs, GUIDs and service IDs are in the order of the host, GIDs
+ * are as on the wire. Times are codes: 4.096 us * 2^code.
+ */
+#ifndef SIB_CM_H
+#define SIB_CM_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* A path as its local end sees it. */
+struct sib_cm_path {
+	__u8 local_gid[16];
+	__u8 remote_gid[16];
+	__u16 local_lid;
+	__u16 remote_lid;
+	__u32 flow_label;
+	__u8 traffic_class;
+	__u8 hop_limit;
+	__u8 rate;
+	__u8 sl;
+	/* 1: packets need no global route header. */
+	__u8 subnet_local;
+	__u8 ack_timeout;
+	__u8 reserved[2];
+};
+
+/* A new identifier, for the HCA with this node GUID. `uid` comes back with its events. */
+struct sib_cm_create_id {
+	__u64 uid;
+	__u64 guid;
+	/* Returned. */
+	__u32 id;
+	__u32 reserved;
+};
+
+/* DESTROY_ID: ends what is under way. No event of the identifier comes afterwards. */
+struct sib_cm_id {
+	__u32 id;
+	__u32 reserved;
+};
+
+enum sib_cm_state {
+	SIB_CM_IDLE,
+	SIB_CM_LISTEN,
+	SIB_CM_CONNECTING,
+	SIB_CM_ESTABLISHED,
+	SIB_CM_DISCONNECTING,
+	SIB_CM_TIMEWAIT,
+};
+
+/* ATTR_ID: what there is to know. All but the identifier is returned. */
+struct sib_cm_attr_id {
+	__u32 id;
+	/* One of enum sib_cm_state. */
+	__u32 state;
+	__u64 service_id;
+	__u32 local_comm_id;
+	__u32 remote_comm_id;
+	__u32 remote_qpn;
+	__u32 has_alternate;
+	struct sib_cm_path primary;
+	struct sib_cm_path alternate;
+};
+
+/* LISTEN: EADDRINUSE if somebody does; EACCES for a service ID of rdma_cm or SDP. */
+struct sib_cm_listen {
+	__u64 service_id;
+	__u32 id;
+	__u32 reserved;
+};
+
+struct sib_cm_send_req {
+	__u64 service_id;
+	__u32 id;
+	__u32 qpn;
+	__u32 starting_psn;
+	__u16 pkey;
+	/* 0: RC, 1: UC. */
+	__u8 service_type;
+	/* As in enum ibv_mtu. */
+	__u8 path_mtu;
+	__u8 responder_resources;
+	__u8 initiator_depth;
+	__u8 remote_response_timeout;
+	__u8 local_response_timeout;
+	__u8 retry_count;
+	__u8 rnr_retry_count;
+	__u8 max_cm_retries;
+	__u8 flow_control;
+	__u8 srq;
+	__u8 has_alternate;
+	__u8 private_data_len;
+	__u8 reserved[5];
+	struct sib_cm_path primary;
+	struct sib_cm_path alternate;
+	__u8 private_data[96];
+};
+
+struct sib_cm_send_rep {
+	__u32 id;
+	__u32 qpn;
+	__u32 starting_psn;
+	__u8 responder_resources;
+	__u8 initiator_depth;
+	__u8 target_ack_delay;
+	/* 0: yes, 1: alternate paths are not supported, 2: not this one. */
+	__u8 failover_accepted;
+	__u8 flow_control;
+	__u8 rnr_retry_count;
+	__u8 srq;
+	__u8 private_data_len;
+	__u8 reserved[4];
+	__u8 private_data[200];
+};
+
+/* SEND_RTU, SEND_DREQ, SEND_DREP. */
+struct sib_cm_send {
+	__u32 id;
+	__u32 private_data_len;
+	__u8 private_data[224];
+};
+
+struct sib_cm_send_rej {
+	__u32 id;
+	__u16 reason;
+	__u8 info_len;
+	__u8 private_data_len;
+	__u8 info[72];
+	__u8 private_data[152];
+};
+
+struct sib_cm_send_mra {
+	__u32 id;
+	__u8 service_timeout;
+	__u8 private_data_len;
+	__u8 reserved[2];
+	__u8 private_data[224];
+};
+
+/* SEND_LAP: offers an alternate path. */
+struct sib_cm_send_lap {
+	__u32 id;
+	__u8 response_timeout;
+	__u8 retries;
+	__u8 private_data_len;
+	__u8 reserved;
+	struct sib_cm_path path;
+	__u8 private_data[168];
+};
+
+/* SEND_APR: answers the LAP of this generation; ESTALE if a newer one has come. */
+struct sib_cm_send_apr {
+	__u32 id;
+	__u32 generation;
+	__u8 status;
+	__u8 info_len;
+	__u8 private_data_len;
+	__u8 reserved[5];
+	__u8 info[72];
+	__u8 private_data[152];
+};
+
+enum sib_cm_fact {
+	/* The queue pair has heard its peer: IBV_EVENT_COMM_EST. */
+	SIB_CM_COMM_EST,
+	/* The queue pair has gone over to the alternate path: IBV_EVENT_PATH_MIG. */
+	SIB_CM_PATH_MIG,
+	/* The peer has been heard on the path that the queue pair has gone over to. */
+	SIB_CM_PATH_CONFIRMED,
+	/* The path of an APR has not been loaded into the queue pair after all. */
+	SIB_CM_PATH_UNLOADED,
+};
+
+/* NOTIFY: tells of a queue pair. */
+struct sib_cm_notify {
+	__u32 id;
+	/* One of enum sib_cm_fact. */
+	__u32 fact;
+};
+
+enum sib_cm_event_type {
+	SIB_CM_REQ_RECEIVED,
+	SIB_CM_REP_RECEIVED,
+	SIB_CM_RTU_RECEIVED,
+	SIB_CM_MRA_RECEIVED,
+	SIB_CM_REJ_RECEIVED,
+	SIB_CM_DREQ_RECEIVED,
+	SIB_CM_DREP_RECEIVED,
+	SIB_CM_REQ_ERROR,
+	SIB_CM_REP_ERROR,
+	SIB_CM_DREQ_ERROR,
+	SIB_CM_TIMEWAIT_EXIT,
+	SIB_CM_EV_ESTABLISHED,
+	SIB_CM_LAP_RECEIVED,
+	SIB_CM_APR_RECEIVED,
+	/* status 0: the peer is silent; 1: the connection ends. */
+	SIB_CM_LAP_ERROR,
+	SIB_CM_MIGRATED,
+	SIB_CM_REMOVED,
+};
+
+/* GET_EVENT: waits for one, unless the file is O_NONBLOCK (EAGAIN). All is returned; what an event has not is 0. */
+struct sib_cm_event {
+	__u64 uid;
+	__u32 id;
+	/* One of enum sib_cm_event_type. */
+	__u32 type;
+	/* REQ_RECEIVED: the listener, and `id` is new. */
+	__u32 listener;
+	/* REJ: the reason. APR: the status. MRA: the service timeout. */
+	__u32 status;
+	/* LAP_RECEIVED: for SEND_APR. */
+	__u32 generation;
+	/* REQ and REP: of the peer. */
+	__u32 qpn;
+	__u32 starting_psn;
+	__u16 pkey;
+	__u8 service_type;
+	__u8 path_mtu;
+	__u8 responder_resources;
+	__u8 initiator_depth;
+	__u8 retry_count;
+	__u8 rnr_retry_count;
+	__u8 target_ack_delay;
+	__u8 failover_accepted;
+	__u8 flow_control;
+	__u8 srq;
+	__u8 local_response_timeout;
+	__u8 remote_response_timeout;
+	__u8 has_alternate;
+	__u8 info_len;
+	__u8 private_data_len;
+	__u8 reserved[3];
+	/* REQ; LAP, APR and MIGRATED: the path. */
+	struct sib_cm_path primary;
+	struct sib_cm_path alternate;
+	__u8 info[72];
+	__u8 private_data[224];
+};
+
+#define SIB_CM_IOC_MAGIC 0xcb
+#define SIB_CM_IOC_CREATE_ID _IOWR(SIB_CM_IOC_MAGIC, 0, struct sib_cm_create_id)
+#define SIB_CM_IOC_DESTROY_ID _IOW(SIB_CM_IOC_MAGIC, 1, struct sib_cm_id)
+#define SIB_CM_IOC_ATTR_ID _IOWR(SIB_CM_IOC_MAGIC, 2, struct sib_cm_attr_id)
+#define SIB_CM_IOC_LISTEN _IOW(SIB_CM_IOC_MAGIC, 3, struct sib_cm_listen)
+#define SIB_CM_IOC_NOTIFY _IOW(SIB_CM_IOC_MAGIC, 4, struct sib_cm_notify)
+#define SIB_CM_IOC_SEND_REQ _IOW(SIB_CM_IOC_MAGIC, 5, struct sib_cm_send_req)
+#define SIB_CM_IOC_SEND_REP _IOW(SIB_CM_IOC_MAGIC, 6, struct sib_cm_send_rep)
+#define SIB_CM_IOC_SEND_RTU _IOW(SIB_CM_IOC_MAGIC, 7, struct sib_cm_send)
+#define SIB_CM_IOC_SEND_REJ _IOW(SIB_CM_IOC_MAGIC, 8, struct sib_cm_send_rej)
+#define SIB_CM_IOC_SEND_MRA _IOW(SIB_CM_IOC_MAGIC, 9, struct sib_cm_send_mra)
+#define SIB_CM_IOC_SEND_DREQ _IOW(SIB_CM_IOC_MAGIC, 10, struct sib_cm_send)
+#define SIB_CM_IOC_SEND_DREP _IOW(SIB_CM_IOC_MAGIC, 11, struct sib_cm_send)
+#define SIB_CM_IOC_SEND_LAP _IOW(SIB_CM_IOC_MAGIC, 12, struct sib_cm_send_lap)
+#define SIB_CM_IOC_SEND_APR _IOW(SIB_CM_IOC_MAGIC, 13, struct sib_cm_send_apr)
+#define SIB_CM_IOC_GET_EVENT _IOR(SIB_CM_IOC_MAGIC, 14, struct sib_cm_event)
+
+#endif

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The ioctls of `/dev/sib_cm`.
+
+use crate::abi::{
+    self,
+    fact, //
+};
+use crate::connection::Connection;
+use crate::manager::identity;
+use crate::session::{
+    Consumer,
+    Entry,
+    Session, //
+};
+use crate::tables::Listener;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use proto::cm::{
+    Conn,
+    Event,
+    LapTiming,
+    Order,
+    State, //
+};
+use rdma::chardev::Call;
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use wire::mad::cm::{
+    service_type,
+    Kind,
+    Rep,
+    Req, //
+};
+use wire::{
+    PKey,
+    Psn,
+    Qpn, //
+};
+
+/// Carries out an ioctl.
+pub(crate) fn run(
+    session: &Arc<Session>,
+    cx: Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    call: Call,
+) -> Result<isize> {
+    let mut desk = Desk { session, cx, s };
+    match call.number {
+        abi::CREATE_ID => desk.create_id(call)?,
+        abi::DESTROY_ID => desk.destroy_id(&call.read()?)?,
+        abi::ATTR_ID => desk.attr_id(call)?,
+        abi::LISTEN => desk.listen(&call.read()?)?,
+        abi::NOTIFY => desk.notify(&call.read()?)?,
+        abi::SEND_REQ => desk.send_req(&call.read()?)?,
+        abi::SEND_REP => desk.send_rep(&call.read()?)?,
+        abi::SEND_RTU => desk.send(&call.read()?, Kind::Rtu, Order::Ready)?,
+        abi::SEND_REJ => desk.send_rej(&call.read()?)?,
+        abi::SEND_MRA => desk.send_mra(&call.read()?)?,
+        abi::SEND_DREQ => desk.send(&call.read()?, Kind::Dreq, Order::Disconnect)?,
+        abi::SEND_DREP => desk.send(&call.read()?, Kind::Drep, Order::Depart)?,
+        abi::SEND_LAP => desk.send_lap(&call.read()?)?,
+        abi::SEND_APR => desk.send_apr(&call.read()?)?,
+        abi::GET_EVENT => {
+            let event = session.next_event(call.nonblocking)?;
+            call.write(&*event)?;
+        }
+        _ => return Err(ENOTTY),
+    }
+    Ok(0)
+}
+
+/// The private data of a message of this kind.
+fn private(data: &[u8], len: usize, kind: Kind) -> Result<&[u8]> {
+    if len > kind.private_len() {
+        return Err(EINVAL);
+    }
+    within(data, len)
+}
+
+/// The first `len` bytes; the others must be zero.
+fn within(data: &[u8], len: usize) -> Result<&[u8]> {
+    let (data, rest) = data.split_at_checked(len).ok_or(EINVAL)?;
+    zero(rest)?;
+    Ok(data)
+}
+
+fn zero(bytes: &[u8]) -> Result {
+    if bytes.iter().any(|byte| *byte != 0) {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// A number that has to fit into `bits` bits of a message.
+fn bits(value: u32, bits: u32) -> Result {
+    if value.checked_shr(bits).unwrap_or(0) != 0 {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+fn flag(value: u8) -> Result<bool> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Bits of a queue pair number, and of a PSN.
+const QPN_BITS: u32 = 24;
+/// Bits of a time code.
+const TIME_BITS: u32 = 5;
+
+/// The service IDs that other managers give away: those of the RDMA IP CM service, and of the Sockets Direct
+/// Protocol (IBA annexes "RDMA IP CM Service" and "Sockets Direct Protocol"), and of ib_cm.
+fn is_taken(service_id: u64) -> bool {
+    const AGENCY: u64 = 0xff << 56;
+    const LOCAL: u64 = 0x02 << 56;
+    const OURS: u64 = 0x02ff << 48;
+    const IETF: u64 = 0x01 << 24;
+    const SDP: u64 = 0x01 << 16;
+
+    if service_id & AGENCY == LOCAL {
+        return service_id >> 48 != OURS >> 48;
+    }
+    service_id & !0xff_ffff == IETF || service_id & !0xffff == SDP
+}
+
+/// Somebody at the device.
+struct Desk<'a> {
+    session: &'a Arc<Session>,
+    cx: Cx<'a, Unlocked>,
+    s: Sleepable<'a>,
+}
+
+impl Desk<'_> {
+    fn create_id(&mut self, call: Call) -> Result {
+        let mut create: abi::CreateId = call.read()?;
+        if create.id != 0 || create.reserved != 0 {
+            return Err(EINVAL);
+        }
+        let device = self.session.shared.device(create.guid).ok_or(ENODEV)?;
+        let id = self.session.ids.lock().add(Entry {
+            uid: create.uid,
+            device,
+            connection: None,
+            service_id: None,
+        })?;
+        create.id = id;
+        call.write(&create).inspect_err(|_| {
+            let _ = self.session.ids.lock().remove(id);
+        })
+    }
+
+    fn destroy_id(&mut self, destroy: &abi::Id) -> Result {
+        if destroy.reserved != 0 {
+            return Err(EINVAL);
+        }
+        let entry = self.session.ids.lock().remove(destroy.id)?;
+        self.session.end(&mut self.cx, self.s, entry);
+        self.session.forget_events(destroy.id);
+        Ok(())
+    }
+
+    fn attr_id(&mut self, call: Call) -> Result {
+        let mut attr: abi::AttrId = call.read()?;
+        let (connection, service_id) = {
+            let mut ids = self.session.ids.lock();
+            let entry = ids.get(attr.id)?;
+            (entry.connection.clone(), entry.service_id)
+        };
+        attr = abi::AttrId {
+            id: attr.id,
+            state: abi::State::Idle as u32,
+            service_id: service_id.unwrap_or(0),
+            local_comm_id: 0,
+            remote_comm_id: 0,
+            remote_qpn: 0,
+            has_alternate: 0,
+            primary: abi::Path::NONE,
+            alternate: abi::Path::NONE,
+        };
+        if service_id.is_some() {
+            attr.state = abi::State::Listen as u32;
+        }
+        if let Some(connection) = connection {
+            connection.inspect(|conn| describe(conn, &mut attr));
+        }
+        call.write(&attr)
+    }
+
+    fn listen(&mut self, listen: &abi::Listen) -> Result {
+        if listen.reserved != 0 {
+            return Err(EINVAL);
+        }
+        if is_taken(listen.service_id) {
+            return Err(EACCES);
+        }
+        let mut ids = self.session.ids.lock();
+        let entry = ids.get(listen.id)?;
+        if entry.service_id.is_some() || entry.connection.is_some() {
+            return Err(EINVAL);
+        }
+        let listener = Listener {
+            consumer: Consumer {
+                session: self.session.clone(),
+                id: listen.id,
+                uid: entry.uid,
+            },
+            device: entry.device.clone(),
+        };
+        self.session.shared.listen(listen.service_id, listener)?;
+        entry.service_id = Some(listen.service_id);
+        Ok(())
+    }
+
+    /// The connection of an identifier.
+    fn connection(&self, id: u32) -> Result<Arc<Connection>> {
+        let mut ids = self.session.ids.lock();
+        ids.get(id)?.connection.clone().ok_or(EINVAL)
+    }
+
+    /// Gives an order to the connection of an identifier.
+    fn order(&mut self, id: u32, order: Order<'_>) -> Result {
+        self.step(id, Event::Order(order))
+    }
+
+    fn step(&mut self, id: u32, event: Event<'_>) -> Result {
+        let connection = self.connection(id)?;
+        connection.step(&mut self.cx, self.s, event, None)
+    }
+
+    fn notify(&mut self, notify: &abi::Notify) -> Result {
+        let event = match notify.fact {
+            fact::COMM_EST => Event::Order(Order::Established),
+            fact::PATH_MIG => Event::Migrated,
+            fact::PATH_CONFIRMED => Event::Confirmed,
+            fact::PATH_UNLOADED => Event::Order(Order::Unload),
+            _ => return Err(EINVAL),
+        };
+        self.step(notify.id, event)
+    }
+
+    fn send_req(&mut self, it: &abi::SendReq) -> Result {
+        zero(&it.reserved)?;
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Req)?;
+        bits(it.qpn, QPN_BITS)?;
+        bits(it.starting_psn, QPN_BITS)?;
+        bits(it.remote_response_timeout.into(), TIME_BITS)?;
+        bits(it.local_response_timeout.into(), TIME_BITS)?;
+        bits(it.retry_count.into(), 3)?;
+        bits(it.rnr_retry_count.into(), 3)?;
+        bits(it.max_cm_retries.into(), 4)?;
+        if !matches!(it.service_type, service_type::RC | service_type::UC)
+            || wire::Mtu::from_code(it.path_mtu).is_none()
+        {
+            return Err(EINVAL);
+        }
+        let primary = it.primary.get().ok_or(EINVAL)?;
+        let alternate = it.alternate.get().ok_or(EINVAL)?;
+        let req = Req {
+            service_id: it.service_id,
+            local_qpn: Qpn::new(it.qpn),
+            starting_psn: Psn::new(it.starting_psn),
+            pkey: PKey::new(it.pkey),
+            transport_service_type: it.service_type,
+            path_mtu: it.path_mtu,
+            responder_resources: it.responder_resources,
+            initiator_depth: it.initiator_depth,
+            remote_cm_response_timeout: it.remote_response_timeout,
+            local_cm_response_timeout: it.local_response_timeout,
+            retry_count: it.retry_count,
+            rnr_retry_count: it.rnr_retry_count,
+            max_cm_retries: it.max_cm_retries,
+            end_to_end_flow_control: flag(it.flow_control)?,
+            srq: flag(it.srq)?,
+            primary,
+            alternate,
+            ..Req::default()
+        };
+        if flag(it.has_alternate)? != req.has_alternate() {
+            return Err(EINVAL);
+        }
+        let connection = self.requester(it.id, &req)?;
+        let order = Event::Order(Order::Connect(&req, data));
+        connection.step(&mut self.cx, self.s, order, None)
+    }
+
+    /// The connection of an identifier that asks for one: made at the first try.
+    fn requester(&mut self, id: u32, req: &Req) -> Result<Arc<Connection>> {
+        let shared = &self.session.shared;
+        let (device, uid, present) = {
+            let mut ids = self.session.ids.lock();
+            let entry = ids.get(id)?;
+            if entry.service_id.is_some() {
+                return Err(EINVAL);
+            }
+            (entry.device.clone(), entry.uid, entry.connection.clone())
+        };
+        let ends = device.ends(&mut self.cx, self.s);
+        let port = ends.port_of(&req.primary).ok_or(EINVAL)?;
+        if req.has_alternate() {
+            ends.port_of(&req.alternate).ok_or(EINVAL)?;
+        }
+        let pkey_index = device.adapter.pkey_index(port, req.pkey.get())?;
+        if let Some(connection) = present {
+            connection.set_pkey_index(pkey_index);
+            return Ok(connection);
+        }
+        let conn = Conn::new(identity(shared, &device));
+        let connection = Connection::new(shared, &device, conn, false, pkey_index)?;
+        let inserted = shared.insert(&connection).and_then(|()| {
+            let mut ids = self.session.ids.lock();
+            let entry = ids.get(id)?;
+            if entry.service_id.is_some() || entry.connection.is_some() {
+                return Err(EBUSY);
+            }
+            entry.connection = Some(connection.clone());
+            connection.belong(Consumer {
+                session: self.session.clone(),
+                id,
+                uid,
+            });
+            Ok(())
+        });
+        match inserted {
+            Ok(()) => Ok(connection),
+            Err(err) => {
+                connection.discard(&mut self.cx, self.s);
+                Err(err)
+            }
+        }
+    }
+
+    fn send_rep(&mut self, it: &abi::SendRep) -> Result {
+        zero(&it.reserved)?;
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Rep)?;
+        bits(it.qpn, QPN_BITS)?;
+        bits(it.starting_psn, QPN_BITS)?;
+        bits(it.target_ack_delay.into(), TIME_BITS)?;
+        bits(it.failover_accepted.into(), 2)?;
+        bits(it.rnr_retry_count.into(), 3)?;
+        let rep = Rep {
+            local_qpn: Qpn::new(it.qpn),
+            starting_psn: Psn::new(it.starting_psn),
+            responder_resources: it.responder_resources,
+            initiator_depth: it.initiator_depth,
+            target_ack_delay: it.target_ack_delay,
+            failover_accepted: it.failover_accepted,
+            end_to_end_flow_control: flag(it.flow_control)?,
+            rnr_retry_count: it.rnr_retry_count,
+            srq: flag(it.srq)?,
+            ..Rep::default()
+        };
+        self.order(it.id, Order::Accept(&rep, data))
+    }
+
+    fn send<'d>(
+        &mut self,
+        it: &'d abi::Send,
+        kind: Kind,
+        order: impl FnOnce(&'d [u8]) -> Order<'d>,
+    ) -> Result {
+        let len = usize::try_from(it.private_data_len).map_err(|_| EINVAL)?;
+        let data = private(&it.private_data, len, kind)?;
+        self.order(it.id, order(data))
+    }
+
+    fn send_rej(&mut self, it: &abi::SendRej) -> Result {
+        let info = within(&it.info, it.info_len.into())?;
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Rej)?;
+        self.order(it.id, Order::Reject(it.reason, info, data))
+    }
+
+    fn send_mra(&mut self, it: &abi::SendMra) -> Result {
+        zero(&it.reserved)?;
+        bits(it.service_timeout.into(), TIME_BITS)?;
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Mra)?;
+        self.order(it.id, Order::Delay(it.service_timeout, data))
+    }
+
+    fn send_lap(&mut self, it: &abi::SendLap) -> Result {
+        bits(it.response_timeout.into(), TIME_BITS)?;
+        if it.reserved != 0 {
+            return Err(EINVAL);
+        }
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Lap)?;
+        let path = it.path.get().ok_or(EINVAL)?;
+        let timing = LapTiming {
+            response: it.response_timeout,
+            retries: it.retries,
+        };
+        self.order(it.id, Order::Load(&path, timing, data))
+    }
+
+    fn send_apr(&mut self, it: &abi::SendApr) -> Result {
+        zero(&it.reserved)?;
+        let info = within(&it.info, it.info_len.into())?;
+        let data = private(&it.private_data, it.private_data_len.into(), Kind::Apr)?;
+        let order = Order::Answer(it.generation, it.status, info, data);
+        self.order(it.id, order)
+    }
+}
+
+/// What a program is told of a connection.
+fn describe(conn: &Conn, attr: &mut abi::AttrId) {
+    attr.state = match conn.state() {
+        State::Idle => abi::State::Idle,
+        State::ReqSent
+        | State::MraReqRcvd
+        | State::ReqRcvd
+        | State::MraReqSent
+        | State::RepSent
+        | State::MraRepRcvd
+        | State::RepRcvd
+        | State::MraRepSent => abi::State::Connecting,
+        State::Established(_) => abi::State::Established,
+        State::DreqSent | State::DreqRcvd => abi::State::Disconnecting,
+        State::Timewait => abi::State::Timewait,
+    } as u32;
+    (attr.local_comm_id, attr.remote_comm_id) = conn.comm_ids();
+    attr.remote_qpn = conn.peer().1.get();
+    attr.primary = abi::Path::new(conn.primary());
+    if let Some(alternate) = conn.alternate() {
+        attr.has_alternate = 1;
+        attr.alternate = abi::Path::new(alternate);
+    }
+}

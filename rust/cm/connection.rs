@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection: the machine of [`proto::cm`], its clock, and whom it belongs to.
+//!
+//! What a step leads to is done under the mutex of the connection, so that datagrams leave and events are told in
+//! the order of the steps. Neither calls back.
+
+use crate::device::{
+    back,
+    Device,
+    Ends, //
+};
+use crate::session::Consumer;
+use crate::tables::Shared;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+use proto::cm::{
+    Action,
+    Conn,
+    Env,
+    Event,
+    Refusal,
+    Slot, //
+};
+use proto::time::Instant;
+use proto::transport::migration::MigState;
+use rdma::errno;
+use rdma::new_work;
+use rdma::sync::{
+    Cx,
+    IrqsOn,
+    Sleepable,
+    Unlocked, //
+};
+use rdma::timer::{
+    Expire,
+    Soft,
+    Timer, //
+};
+use rdma::work::{
+    Run,
+    Work, //
+};
+use wire::mad::cm::Cm;
+
+/// What the peer calls a connection that it has asked for: its CA GUID and its communication ID.
+pub(crate) type PeerKey = (u64, u32);
+
+/// A connection.
+#[pin_data]
+pub(crate) struct Connection {
+    comm_id: u32,
+    /// Set if the peer has asked for it.
+    peer: Option<PeerKey>,
+    shared: Arc<Shared>,
+    device: Arc<Device>,
+    #[pin]
+    inner: Mutex<Inner>,
+    /// Expires when the machine wants to be ticked, and wakes the worker.
+    #[pin]
+    clock: Timer<Connection>,
+    #[pin]
+    work: Work<Connection>,
+}
+
+/// What the mutex guards.
+struct Inner {
+    conn: Conn,
+    consumer: Option<Consumer>,
+    pkey_index: u16,
+    /// Nothing happens any more.
+    is_over: bool,
+}
+
+/// What is known to a program of a refusal.
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Invalid => EINVAL,
+        Refusal::Busy => EBUSY,
+        Refusal::Again => EAGAIN,
+        Refusal::Stale => errno::stale(),
+    }
+}
+
+fn now() -> Instant {
+    Instant::from_nanos(rdma::time::now_ns())
+}
+
+impl Connection {
+    /// A connection, which is in no table yet.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        device: &Arc<Device>,
+        conn: Conn,
+        is_incoming: bool,
+        pkey_index: u16,
+    ) -> Result<Arc<Self>> {
+        let (comm_id, theirs) = conn.comm_ids();
+        let (guid, _) = conn.peer();
+        let shared = shared.clone();
+        let device = device.clone();
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                comm_id,
+                peer: is_incoming.then_some((guid.get(), theirs)),
+                shared,
+                device,
+                inner <- new_mutex!(
+                    Inner {
+                        conn,
+                        consumer: None,
+                        pkey_index,
+                        is_over: false,
+                    },
+                    "Connection::inner"
+                ),
+                clock <- Timer::new(),
+                work <- new_work!("Connection::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        this.clock.attach(this.clone()).map_err(|_| EBUSY)?;
+        Ok(this)
+    }
+
+    /// Its communication ID.
+    pub(crate) fn comm_id(&self) -> u32 {
+        self.comm_id
+    }
+
+    /// What the peer calls it, if the peer has asked for it.
+    pub(crate) fn peer(&self) -> Option<PeerKey> {
+        self.peer
+    }
+
+    /// Whether it is on this HCA.
+    pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
+    /// The HCA that it is on.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Gives it to a consumer.
+    pub(crate) fn belong(&self, consumer: Consumer) {
+        self.inner.lock().consumer = Some(consumer);
+    }
+
+    /// Sets the P_Key of its datagrams.
+    pub(crate) fn set_pkey_index(&self, index: u16) {
+        self.inner.lock().pkey_index = index;
+    }
+
+    /// Looks at the machine.
+    pub(crate) fn inspect<R>(&self, look: impl FnOnce(&Conn) -> R) -> R {
+        look(&self.inner.lock().conn)
+    }
+
+    /// Tells the consumer of the REQ that the connection was made for.
+    pub(crate) fn announce(&self, mad: &Cm, listener: u32) {
+        let inner = self.inner.lock();
+        if let Some(consumer) = &inner.consumer {
+            let mut event = crate::events::received(&inner.conn, mad);
+            event.listener = listener;
+            consumer.tell(event);
+        }
+    }
+
+    /// Steps the machine, and does what that leads to. `mad` is the datagram that the event is about.
+    pub(crate) fn step(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        event: Event<'_>,
+        mad: Option<&Cm>,
+    ) -> Result {
+        let ends = self.device.ends(cx, s);
+        let mut inner = self.inner.lock();
+        if inner.is_over {
+            return Err(ENODEV);
+        }
+        let env = Env {
+            now: now(),
+            // The queue pair is not asked. So a path that there is already is not replaced by another.
+            migration: MigState::Armed,
+            local: &ends,
+        };
+        let actions = inner.conn.step(event, &env).map_err(refused)?;
+        for action in actions.iter() {
+            match action {
+                Action::Send(slot) => self.send(cx, s, &inner, slot, &ends),
+                Action::Tell(notice) => {
+                    if let Some(consumer) = &inner.consumer {
+                        consumer.tell(crate::events::notice(&inner.conn, notice, mad));
+                    }
+                }
+                Action::Free => inner.is_over = true,
+            }
+        }
+        let is_over = inner.is_over;
+        match inner.conn.deadline() {
+            Some(at) if !is_over => {
+                self.clock.arm(at.nanos());
+            }
+            _ => self.clock.disarm(),
+        }
+        drop(inner);
+        if is_over {
+            self.end(cx, s);
+        }
+        Ok(())
+    }
+
+    /// Sends a datagram that the machine keeps. One that cannot be sent is lost, as on the way.
+    fn send(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        inner: &Inner,
+        slot: Slot,
+        ends: &Ends,
+    ) {
+        let conn = &inner.conn;
+        let forth = || ends.along(conn.primary(), inner.pkey_index);
+        let way = match slot {
+            Slot::Request => forth(),
+            Slot::Reply | Slot::Once => {
+                back(&conn.source(), conn.primary().sl.get(), inner.pkey_index).or_else(forth)
+            }
+        };
+        if let Some((port, way)) = way {
+            let mad = conn.datagram(slot).as_bytes();
+            let _ = self.device.adapter.send(cx, s, port, &way, mad);
+        }
+    }
+
+    /// The HCA goes: there is nothing left to do.
+    pub(crate) fn abandon(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        let _ = self.step(cx, s, Event::Gone, None);
+        self.discard(cx, s);
+    }
+
+    /// Nobody wants it, and the peer is not told.
+    pub(crate) fn discard(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        self.inner.lock().is_over = true;
+        self.end(cx, s);
+    }
+
+    /// Takes it out of the tables, and ends its clock. Its consumer may keep it.
+    fn end(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        self.shared.forget(self);
+        self.clock.shutdown(cx, s);
+        let consumer = self.inner.lock().consumer.take();
+        drop(consumer);
+    }
+}
+
+impl Expire for Connection {
+    type Pointer = Arc<Self>;
+    type Mode = Soft;
+
+    fn expire(this: &Arc<Self>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
+        let _ = this.shared.queue().enqueue(&this.work, this.clone());
+    }
+}
+
+impl Run for Connection {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        let _ = this.step(&mut cx, s, Event::Tick, None);
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The HCAs that connections are on.
+
+use kernel::prelude::*;
+use proto::cm::{
+    Local,
+    PathFault,
+    Source, //
+};
+use rdma::cm::{
+    Adapter,
+    Global,
+    PortNames,
+    Way, //
+};
+use rdma::ib::PortCaps;
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use wire::mad::cm::Path;
+use wire::{
+    Lid,
+    PortNum, //
+};
+
+/// The most ports that an HCA of sib has.
+const MAX_PORTS: usize = 8;
+
+/// The entry of the GID table that datagrams are sent from.
+const SGID_INDEX: u8 = 0;
+
+/// The hop limit of an answer, which finds its way back through as many routers as there may be.
+const HOPS: u8 = 64;
+
+/// An HCA.
+pub(crate) struct Device {
+    pub(crate) adapter: Adapter,
+}
+
+impl Device {
+    /// Says on all ports whether there is a connection manager.
+    pub(crate) fn announce(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        set: PortCaps,
+        clear: PortCaps,
+    ) -> Result {
+        (1..=self.adapter.ports())
+            .try_for_each(|port| self.adapter.change_caps(cx, s, port, set, clear))
+    }
+
+    /// What its ports are called at present.
+    pub(crate) fn ends(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) -> Ends {
+        let mut ends = Ends([None; MAX_PORTS]);
+        for (end, port) in ends.0.iter_mut().zip(1..=self.adapter.ports()) {
+            *end = self.adapter.port_names(cx, s, port).ok();
+        }
+        ends
+    }
+}
+
+/// The ports of an HCA, that is the local ends of paths.
+pub(crate) struct Ends([Option<PortNames>; MAX_PORTS]);
+
+impl Ends {
+    /// The ports that are there.
+    fn ports(&self) -> impl Iterator<Item = (u32, &PortNames)> {
+        (1..)
+            .zip(self.0.iter())
+            .filter_map(|(port, names)| Some((port, names.as_ref()?)))
+    }
+
+    /// The port that `path` begins at.
+    fn find(&self, path: &Path) -> Result<(u32, &PortNames), PathFault> {
+        let has_lid = |names: &PortNames| path.local_lid.is_path_of(Lid::new(names.lid), names.lmc);
+        let (port, names) = self
+            .ports()
+            .find(|(_, names)| names.gid == path.local_gid.get())
+            .ok_or(PathFault::Gid)?;
+        if has_lid(names) {
+            Ok((port, names))
+        } else {
+            Err(PathFault::Lid)
+        }
+    }
+
+    /// The port at the local end of `path`.
+    pub(crate) fn port_of(&self, path: &Path) -> Option<u32> {
+        self.find(path).ok().map(|(port, _)| port)
+    }
+
+    /// How a datagram travels by `path`, and from which port.
+    pub(crate) fn along(&self, path: &Path, pkey_index: u16) -> Option<(u32, Way)> {
+        let (port, names) = self.find(path).ok()?;
+        let way = Way {
+            dlid: path.remote_lid.get(),
+            sl: path.sl.get(),
+            src_path_bits: path.local_lid.path_bits(names.lmc),
+            pkey_index,
+            global: (!path.subnet_local).then_some(Global {
+                sgid_index: SGID_INDEX,
+                dgid: path.remote_gid.get(),
+                flow_label: path.flow_label,
+                hop_limit: path.hop_limit,
+                traffic_class: path.traffic_class,
+            }),
+        };
+        Some((port, way))
+    }
+}
+
+/// How a datagram gets back to where one has come from; `None` if none has.
+pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way)> {
+    if source.port == PortNum::new(0) {
+        return None;
+    }
+    let way = Way {
+        dlid: source.slid.get(),
+        sl,
+        src_path_bits: 0,
+        pkey_index,
+        global: source.sgid.map(|sgid| Global {
+            sgid_index: SGID_INDEX,
+            dgid: sgid.get(),
+            flow_label: 0,
+            hop_limit: HOPS,
+            traffic_class: 0,
+        }),
+    };
+    Some((source.port.get().into(), way))
+}
+
+impl Local for Ends {
+    fn check(&self, path: &Path) -> Result<(), PathFault> {
+        self.find(path).map(|_| ())
+    }
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An open file of `/dev/sib_cm`: its identifiers, and the events that it has not read.
+
+use crate::abi;
+use crate::connection::Connection;
+use crate::device::Device;
+use crate::tables::{
+    Listener,
+    Shared, //
+};
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::sync::poll::PollCondVar;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+use kernel::{
+    new_mutex,
+    new_poll_condvar, //
+};
+use proto::cm::{
+    Event,
+    Order, //
+};
+use rdma::chardev;
+use rdma::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use wire::mad::cm::Cm;
+
+/// Requests for connections that wait for the program. What is more is lost, and repeated by the peer.
+const BACKLOG: usize = 1024;
+
+/// The most identifiers of one file.
+const MAX_IDS: u32 = 65536;
+
+/// Whom a connection or a listener belongs to.
+#[derive(Clone)]
+pub(crate) struct Consumer {
+    pub(crate) session: Arc<Session>,
+    pub(crate) id: u32,
+    /// What the program calls it.
+    pub(crate) uid: u64,
+}
+
+impl Consumer {
+    /// Has the program read of an event.
+    pub(crate) fn tell(&self, event: abi::Event) {
+        self.session.push(abi::Event {
+            uid: self.uid,
+            id: self.id,
+            ..event
+        });
+    }
+}
+
+/// What an identifier stands for.
+pub(crate) struct Entry {
+    pub(crate) uid: u64,
+    pub(crate) device: Arc<Device>,
+    pub(crate) connection: Option<Arc<Connection>>,
+    /// What it listens for.
+    pub(crate) service_id: Option<u64>,
+}
+
+/// The identifiers.
+pub(crate) struct Ids {
+    entries: RBTree<u32, Entry>,
+    count: u32,
+    last: u32,
+    is_closed: bool,
+}
+
+impl Ids {
+    /// A new identifier.
+    pub(crate) fn add(&mut self, entry: Entry) -> Result<u32> {
+        if self.is_closed {
+            return Err(ENODEV);
+        }
+        if self.count >= MAX_IDS {
+            return Err(ENOSPC);
+        }
+        loop {
+            self.last = self.last.wrapping_add(1);
+            if self.last != 0 && self.entries.get(&self.last).is_none() {
+                break;
+            }
+        }
+        self.entries
+            .try_create_and_insert(self.last, entry, GFP_KERNEL)?;
+        self.count = self.count.saturating_add(1);
+        Ok(self.last)
+    }
+
+    /// What `id` stands for.
+    pub(crate) fn get(&mut self, id: u32) -> Result<&mut Entry> {
+        self.entries.get_mut(&id).ok_or(EINVAL)
+    }
+
+    /// Forgets `id`.
+    pub(crate) fn remove(&mut self, id: u32) -> Result<Entry> {
+        let entry = self.entries.remove(&id).ok_or(EINVAL)?;
+        self.count = self.count.saturating_sub(1);
+        Ok(entry)
+    }
+
+    /// Forgets one, if there is any.
+    fn take_any(&mut self) -> Option<Entry> {
+        let id = *self.entries.keys().next()?;
+        self.remove(id).ok()
+    }
+}
+
+/// An open file.
+#[pin_data]
+pub(crate) struct Session {
+    pub(crate) shared: Arc<Shared>,
+    #[pin]
+    pub(crate) ids: Mutex<Ids>,
+    /// The oldest comes first.
+    #[pin]
+    events: Mutex<KVec<KBox<abi::Event>>>,
+    #[pin]
+    readers: PollCondVar,
+}
+
+impl Session {
+    /// Adds an event. If there is no memory for it, it is lost.
+    pub(crate) fn push(&self, event: abi::Event) {
+        let Ok(event) = KBox::new(event, GFP_KERNEL) else {
+            return;
+        };
+        let pushed = self.events.lock().push(event, GFP_KERNEL);
+        if pushed.is_ok() {
+            self.readers.notify_all();
+        }
+    }
+
+    /// Takes the oldest event, and waits for one if it may.
+    pub(crate) fn next_event(&self, nonblocking: bool) -> Result<KBox<abi::Event>> {
+        let mut events = self.events.lock();
+        loop {
+            if let Ok(event) = events.remove(0) {
+                return Ok(event);
+            }
+            if nonblocking {
+                return Err(EAGAIN);
+            }
+            if self.readers.wait_interruptible(&mut events) {
+                return Err(EINTR);
+            }
+        }
+    }
+
+    /// No event of `id` comes any more.
+    pub(crate) fn forget_events(&self, id: u32) {
+        self.events.lock().retain(|event| event.id != id);
+    }
+
+    /// Takes a connection that a peer has asked for.
+    pub(crate) fn welcome(
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        listener: &Listener,
+        connection: &Arc<Connection>,
+        mad: &Cm,
+    ) {
+        let session = &listener.consumer.session;
+        let has_room = session.events.lock().len() < BACKLOG;
+        let taken = if has_room {
+            session.adopt(&listener.consumer, connection)
+        } else {
+            Err(ENOMEM)
+        };
+        match taken {
+            Ok(()) => connection.announce(mad, listener.consumer.id),
+            Err(_) => connection.discard(cx, s),
+        }
+    }
+
+    /// Gives a connection an identifier.
+    fn adopt(self: &Arc<Self>, listener: &Consumer, connection: &Arc<Connection>) -> Result {
+        self.shared.insert(connection)?;
+        let mut ids = self.ids.lock();
+        let id = ids.add(Entry {
+            uid: listener.uid,
+            device: connection.device().clone(),
+            connection: Some(connection.clone()),
+            service_id: None,
+        })?;
+        connection.belong(Consumer {
+            session: self.clone(),
+            id,
+            uid: listener.uid,
+        });
+        Ok(())
+    }
+
+    /// Ends what an identifier stood for.
+    pub(crate) fn end(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>, entry: Entry) {
+        if let Some(service_id) = entry.service_id {
+            self.shared.unlisten(service_id, &entry.device);
+        }
+        if let Some(connection) = entry.connection {
+            let _ = connection.step(cx, s, Event::Order(Order::Destroy), None);
+        }
+    }
+}
+
+impl chardev::Session for Session {
+    type Shared = Shared;
+
+    fn open(shared: &Arc<Shared>) -> Result<Arc<Self>> {
+        let shared = shared.clone();
+        Arc::pin_init(
+            pin_init!(Self {
+                shared,
+                ids <- new_mutex!(
+                    Ids {
+                        entries: RBTree::new(),
+                        count: 0,
+                        last: 0,
+                        is_closed: false,
+                    },
+                    "Session::ids"
+                ),
+                events <- new_mutex!(KVec::new(), "Session::events"),
+                readers <- new_poll_condvar!("Session::readers"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn ioctl(
+        self: &Arc<Self>,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        call: chardev::Call,
+    ) -> Result<isize> {
+        crate::commands::run(self, cx, s, call)
+    }
+
+    fn waiters(&self) -> &PollCondVar {
+        &self.readers
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.events.lock().is_empty()
+    }
+
+    fn close(self: Arc<Self>, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        self.ids.lock().is_closed = true;
+        loop {
+            let entry = self.ids.lock().take_any();
+            let Some(entry) = entry else { break };
+            self.end(&mut cx, s, entry);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all sessions have in common: HCAs, listeners, and connections by their names.
+//!
+//! The mutex of the tables is the innermost one: nothing else is locked while it is held.
+
+use crate::connection::{
+    Connection,
+    PeerKey, //
+};
+use crate::device::Device;
+use crate::session::Consumer;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
+use rdma::errno;
+use rdma::sync::Sleepable;
+use rdma::work::Queue;
+
+/// Who waits for connections.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    pub(crate) consumer: Consumer,
+    pub(crate) device: Arc<Device>,
+}
+
+/// What the mutex guards.
+struct Tables {
+    devices: KVec<Arc<Device>>,
+    /// By service ID.
+    listeners: RBTree<u64, Listener>,
+    /// By communication ID.
+    connections: RBTree<u32, Arc<Connection>>,
+    /// Those that a peer has asked for.
+    incoming: RBTree<PeerKey, Arc<Connection>>,
+}
+
+/// What has become of datagrams.
+pub(crate) struct Tally {
+    passed: Atomic<u64>,
+    consumed: Atomic<u64>,
+}
+
+impl Tally {
+    /// Counts a datagram.
+    pub(crate) fn count(&self, is_consumed: bool) {
+        if is_consumed {
+            self.consumed.fetch_add(1, Relaxed);
+        } else {
+            self.passed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Those that were left to ib_cm, and those that were taken.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.passed.load(Relaxed), self.consumed.load(Relaxed))
+    }
+}
+
+/// The manager.
+#[pin_data]
+pub(crate) struct Shared {
+    #[pin]
+    tables: Mutex<Tables>,
+    /// Where clocks have their work done. Whoever unloads the module has the last reference.
+    queue: Queue,
+    /// The high half of the transaction IDs of this host.
+    tid_high: u32,
+    pub(crate) tally: Tally,
+}
+
+impl Shared {
+    /// A manager without anything.
+    pub(crate) fn new(s: Sleepable<'_>) -> Result<Arc<Self>> {
+        let queue = Queue::slow(c"sib_cm", s)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                tables <- new_mutex!(
+                    Tables {
+                        devices: KVec::new(),
+                        listeners: RBTree::new(),
+                        connections: RBTree::new(),
+                        incoming: RBTree::new(),
+                    },
+                    "Shared::tables"
+                ),
+                queue,
+                tid_high: rdma::random::u32(),
+                tally: Tally {
+                    passed: Atomic::new(0),
+                    consumed: Atomic::new(0),
+                },
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub(crate) fn tid_high(&self) -> u32 {
+        self.tid_high
+    }
+
+    /// Adds an HCA.
+    pub(crate) fn add_device(&self, device: Arc<Device>) -> Result {
+        Ok(self.tables.lock().devices.push(device, GFP_KERNEL)?)
+    }
+
+    /// The HCA with this GUID.
+    pub(crate) fn device(&self, guid: u64) -> Option<Arc<Device>> {
+        let tables = self.tables.lock();
+        let mut devices = tables.devices.iter();
+        devices
+            .find(|device| device.adapter.guid() == guid)
+            .cloned()
+    }
+
+    /// Forgets an HCA.
+    pub(crate) fn remove_device(&self, device: &Arc<Device>) {
+        let mut tables = self.tables.lock();
+        tables.devices.retain(|known| !Arc::ptr_eq(known, device));
+    }
+
+    /// Some connection on an HCA, or on any.
+    pub(crate) fn any_on(&self, device: Option<&Arc<Device>>) -> Option<Arc<Connection>> {
+        let tables = self.tables.lock();
+        let mut connections = tables.connections.values();
+        connections
+            .find(|connection| device.is_none_or(|device| connection.is_on(device)))
+            .cloned()
+    }
+
+    /// Some listener on an HCA, which is forgotten.
+    pub(crate) fn take_listener_on(&self, device: &Arc<Device>) -> Option<Listener> {
+        let mut tables = self.tables.lock();
+        let mut listeners = tables.listeners.iter();
+        let found = listeners.find(|(_, listener)| Arc::ptr_eq(&listener.device, device));
+        let service_id = found.map(|(service_id, _)| *service_id)?;
+        tables.listeners.remove(&service_id)
+    }
+
+    /// Notes a listener.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` if there is another one.
+    pub(crate) fn listen(&self, service_id: u64, listener: Listener) -> Result {
+        let mut tables = self.tables.lock();
+        if tables.listeners.get(&service_id).is_some() {
+            return Err(errno::address_in_use());
+        }
+        tables
+            .listeners
+            .try_create_and_insert(service_id, listener, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Forgets the listener for a service, if it is that of `device`, which may be gone.
+    pub(crate) fn unlisten(&self, service_id: u64, device: &Arc<Device>) {
+        let mut tables = self.tables.lock();
+        let listener = tables.listeners.get(&service_id);
+        let is_it = listener.is_some_and(|listener| Arc::ptr_eq(&listener.device, device));
+        let listener = is_it.then(|| tables.listeners.remove(&service_id));
+        drop(tables);
+        drop(listener);
+    }
+
+    /// Who listens for this service.
+    pub(crate) fn listener(&self, service_id: u64) -> Option<Listener> {
+        self.tables.lock().listeners.get(&service_id).cloned()
+    }
+
+    /// A communication ID that no connection has.
+    pub(crate) fn comm_id(&self) -> u32 {
+        let tables = self.tables.lock();
+        loop {
+            let id = rdma::random::u32();
+            if id != 0 && tables.connections.get(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Puts a connection into the tables.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is one of one of its names.
+    pub(crate) fn insert(&self, connection: &Arc<Connection>) -> Result {
+        let mut tables = self.tables.lock();
+        let comm_id = connection.comm_id();
+        let peer = connection.peer();
+        let is_known = peer.is_some_and(|peer| tables.incoming.get(&peer).is_some());
+        if is_known || tables.connections.get(&comm_id).is_some() {
+            return Err(EEXIST);
+        }
+        if let Some(peer) = peer {
+            tables
+                .incoming
+                .try_create_and_insert(peer, connection.clone(), GFP_KERNEL)?;
+        }
+        let inserted =
+            tables
+                .connections
+                .try_create_and_insert(comm_id, connection.clone(), GFP_KERNEL);
+        match (inserted, peer) {
+            (Ok(_), _) => Ok(()),
+            (Err(err), None) => Err(err),
+            (Err(err), Some(peer)) => {
+                tables.incoming.remove(&peer);
+                Err(err)
+            }
+        }
+    }
+
+    /// Takes a connection out of the tables, if it is there.
+    pub(crate) fn forget(&self, connection: &Arc<Connection>) {
+        let mut tables = self.tables.lock();
+        let is_it = |found: Option<&Arc<Connection>>| {
+            found.is_some_and(|found| Arc::ptr_eq(found, connection))
+        };
+        if is_it(tables.connections.get(&connection.comm_id())) {
+            tables.connections.remove(&connection.comm_id());
+        }
+        if let Some(peer) = connection.peer() {
+            if is_it(tables.incoming.get(&peer)) {
+                tables.incoming.remove(&peer);
+            }
+        }
+    }
+
+    /// How many connections there are.
+    pub(crate) fn count(&self) -> usize {
+        self.tables.lock().connections.iter().count()
+    }
+
+    /// The connection with this communication ID.
+    pub(crate) fn connection(&self, comm_id: u32) -> Option<Arc<Connection>> {
+        self.tables.lock().connections.get(&comm_id).cloned()
+    }
+
+    /// The connection that a peer has asked for by this name.
+    pub(crate) fn incoming(&self, peer: PeerKey) -> Option<Arc<Connection>> {
+        self.tables.lock().incoming.get(&peer).cloned()
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Error numbers that the `kernel` crate does not name.
+
+use kernel::bindings;
+use kernel::prelude::*;
+
+/// The error of a number that fits into what errors have.
+fn error(number: u32) -> Error {
+    Error::from_errno((number as c_int).wrapping_neg())
+}
+
+/// `EADDRINUSE`: somebody has that address already.
+pub fn address_in_use() -> Error {
+    error(bindings::EADDRINUSE)
+}
+
+/// `ESTALE`: what is meant is not there any more, but something newer.
+pub fn stale() -> Error {
+    error(bindings::ESTALE)
+}

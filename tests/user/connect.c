@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Connections by /dev/sib_cm between two HCAs of two ports each: how they are made,
+ * refused and ended, how an alternate path is offered, taken, refused and used, and
+ * what programs are told of each step.
+ *
+ *     connect DEVICE DEVICE [ROUNDS]
+ *     connect DEVICE DEVICE hold     waits on a connection until a device goes
+ */
+
+#include "common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../../include/uapi/rdma/sib_cm.h"
+
+#define SERVICE 0x02ff000000001234ull
+/* Of rdma_cm, and of ib_cm's own. */
+#define RDMA_CM_SERVICE 0x0000000001061234ull
+#define IB_CM_SERVICE 0x0200000000000001ull
+#define DUE_MS 60000
+#define NONE_MS 200
+/* 4.2 ms to answer; 268 ms; 1.07 s. */
+#define HASTY 10
+#define RESPONSE 16
+#define PATIENT 18
+#define RETRIES 7
+#define ACK_TIMEOUT 14
+#define INVALID_SERVICE 8
+#define CONSUMER 28
+#define PORTS 2
+#define NOISE 20000
+#define IDS 8
+#define BYTES 64u
+
+struct side {
+	struct device device;
+	uint64_t guid;
+	uint16_t lids[PORTS + 1];
+	union ibv_gid gids[PORTS + 1];
+	int fd;
+	/* Of the connection at hand. */
+	uint32_t id;
+	struct end end;
+	struct ibv_mr *mr;
+	uint8_t memory[2 * BYTES];
+	int migrated;
+};
+
+static struct side active, passive;
+
+static void side_open(struct side *side, const char *name)
+{
+	device_open(&side->device, name);
+	side->guid = be64toh(ibv_get_device_guid(side->device.context->device));
+	for (uint8_t port = 1; port <= PORTS; port++) {
+		struct ibv_port_attr attr;
+
+		check(!ibv_query_port(side->device.context, port, &attr),
+		      "query_port");
+		check(!ibv_query_gid(side->device.context, port, 0,
+				     &side->gids[port]),
+		      "query_gid");
+		side->lids[port] = attr.lid;
+	}
+	side->fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
+	check(side->fd >= 0, "cannot open /dev/sib_cm: %m");
+	side->mr = ibv_reg_mr(side->device.pd, side->memory,
+			      sizeof(side->memory), ALL_ACCESS);
+	check(side->mr, "reg_mr: %m");
+}
+
+static void side_close(struct side *side)
+{
+	check(!ibv_dereg_mr(side->mr), "dereg_mr: %m");
+	close(side->fd);
+	device_close(&side->device);
+}
+
+/* 0 or an errno. */
+static int command(struct side *side, unsigned long number, void *argument)
+{
+	return ioctl(side->fd, number, argument) ? errno : 0;
+}
+
+static void order(struct side *side, unsigned long number, void *argument)
+{
+	int error = command(side, number, argument);
+
+	check(!error, "ioctl %lu: %s", number & 0xff, strerror(error));
+}
+
+static uint32_t new_id(struct side *side, uint64_t uid)
+{
+	struct sib_cm_create_id create = { .uid = uid, .guid = side->guid };
+
+	order(side, SIB_CM_IOC_CREATE_ID, &create);
+	check(create.id, "an identifier is 0");
+	return create.id;
+}
+
+static void destroy(struct side *side, uint32_t id)
+{
+	struct sib_cm_id it = { .id = id };
+
+	order(side, SIB_CM_IOC_DESTROY_ID, &it);
+}
+
+static bool has_event(struct side *side, int ms)
+{
+	struct pollfd fd = { .fd = side->fd, .events = POLLIN };
+
+	return poll(&fd, 1, ms) == 1;
+}
+
+/* The next event, which must be this one. */
+static struct sib_cm_event expect(struct side *side,
+				  enum sib_cm_event_type type)
+{
+	struct sib_cm_event event;
+
+	check(has_event(side, DUE_MS), "event %d is not told", type);
+	order(side, SIB_CM_IOC_GET_EVENT, &event);
+	check(event.type == type, "event %u, status %u; due was %d", event.type,
+	      event.status, type);
+	return event;
+}
+
+static void expect_data(const struct sib_cm_event *event, const char *text)
+{
+	check(event->private_data_len >= strlen(text) &&
+		      !memcmp(event->private_data, text, strlen(text)),
+	      "event %u has other private data: '%.20s'", event->type,
+	      event->private_data);
+}
+
+static void nothing(struct side *side)
+{
+	check(!has_event(side, NONE_MS), "an event of nothing");
+}
+
+static struct sib_cm_path path_between(const struct side *from,
+				       const struct side *to, uint8_t port)
+{
+	struct sib_cm_path path = {
+		.local_lid = from->lids[port],
+		.remote_lid = to->lids[port],
+		.hop_limit = 1,
+		.rate = IBV_RATE_10_GBPS,
+		.subnet_local = 1,
+		.ack_timeout = ACK_TIMEOUT,
+	};
+
+	memcpy(path.local_gid, &from->gids[port], sizeof(path.local_gid));
+	memcpy(path.remote_gid, &to->gids[port], sizeof(path.remote_gid));
+	return path;
+}
+
+static struct sib_cm_send_req request(uint32_t id, const char *text)
+{
+	struct sib_cm_send_req req = {
+		.service_id = SERVICE,
+		.id = id,
+		.qpn = active.end.qp ? active.end.qp->qp_num : 1,
+		.starting_psn = active.end.psn,
+		.pkey = 0xffff,
+		.path_mtu = IBV_MTU_4096,
+		.responder_resources = 4,
+		.initiator_depth = 4,
+		.remote_response_timeout = RESPONSE,
+		.local_response_timeout = RESPONSE,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.max_cm_retries = RETRIES,
+		.private_data_len = strlen(text),
+		.primary = path_between(&active, &passive, 1),
+	};
+
+	memcpy(req.private_data, text, strlen(text));
+	return req;
+}
+
+static void say(struct side *side, unsigned long number, const char *text)
+{
+	struct sib_cm_send it = { .id = side->id,
+				  .private_data_len = strlen(text) };
+
+	memcpy(it.private_data, text, strlen(text));
+	order(side, number, &it);
+}
+
+static void reply(const char *text)
+{
+	struct sib_cm_send_rep rep = {
+		.id = passive.id,
+		.qpn = passive.end.qp ? passive.end.qp->qp_num : 2,
+		.starting_psn = passive.end.psn,
+		.responder_resources = 4,
+		.initiator_depth = 4,
+		.rnr_retry_count = 7,
+		.private_data_len = strlen(text),
+	};
+
+	memcpy(rep.private_data, text, strlen(text));
+	order(&passive, SIB_CM_IOC_SEND_REP, &rep);
+}
+
+static void same_path(const struct sib_cm_path *a, const struct sib_cm_path *b)
+{
+	check(a->local_lid == b->local_lid && a->remote_lid == b->remote_lid &&
+		      !memcmp(a->local_gid, b->local_gid, 16) &&
+		      !memcmp(a->remote_gid, b->remote_gid, 16),
+	      "another path");
+}
+
+static struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port)
+{
+	return (struct ibv_ah_attr){ .dlid = path->remote_lid,
+				     .sl = path->sl,
+				     .port_num = port };
+}
+
+/* INIT to RTS, as the messages say. */
+static void ready(struct side *side, const struct sib_cm_event *peer,
+		  const struct sib_cm_path *path)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = ALL_ACCESS,
+		.path_mtu = IBV_MTU_4096,
+		.dest_qp_num = peer->qpn,
+		.rq_psn = peer->starting_psn,
+		.sq_psn = side->end.psn,
+		.max_dest_rd_atomic = 4,
+		.max_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = ACK_TIMEOUT,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = address(path, 1),
+	};
+
+	check(!ibv_modify_qp(side->end.qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS),
+	      "INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	check(!ibv_modify_qp(side->end.qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER),
+	      "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	check(!ibv_modify_qp(side->end.qp, &attr,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_MAX_QP_RD_ATOMIC),
+	      "RTS");
+}
+
+static void load(struct side *side, const struct sib_cm_path *path,
+		 uint8_t port)
+{
+	struct ibv_qp_attr attr = {
+		.alt_ah_attr = address(path, port),
+		.alt_port_num = port,
+		.alt_timeout = ACK_TIMEOUT,
+		.path_mig_state = IBV_MIG_REARM,
+	};
+
+	check(!ibv_modify_qp(side->end.qp, &attr,
+			     IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+	      "the path is not loaded");
+}
+
+static void transfer(struct side *from, struct side *to, uint8_t seed)
+{
+	struct ibv_sge in = { (uintptr_t)to->memory + BYTES, BYTES,
+			      to->mr->lkey };
+	struct ibv_sge out = { (uintptr_t)from->memory, BYTES, from->mr->lkey };
+	struct ibv_recv_wr recv = { .sg_list = &in, .num_sge = 1 };
+	struct ibv_send_wr send = { .sg_list = &out,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+
+	for (uint32_t i = 0; i < BYTES; i++)
+		from->memory[i] = seed + i;
+	post_recv(&to->end, &recv);
+	post_send(&from->end, &send);
+	check(await(from->end.send_cq, &wc, DUE_MS) && !wc.status,
+	      "SEND: status %d", wc.status);
+	check(await(to->end.recv_cq, &wc, DUE_MS) && !wc.status,
+	      "RECV: status %d", wc.status);
+	check(!memcmp(from->memory, to->memory + BYTES, BYTES), "other bytes");
+}
+
+static uint32_t listen_on(struct side *side, uint64_t service, int error)
+{
+	struct sib_cm_listen it = { .service_id = service,
+				    .id = new_id(side, service) };
+	int got = command(side, SIB_CM_IOC_LISTEN, &it);
+
+	check(got == error, "listen: %s", strerror(got));
+	return it.id;
+}
+
+static struct sib_cm_attr_id attributes(struct side *side)
+{
+	struct sib_cm_attr_id attr = { .id = side->id };
+
+	order(side, SIB_CM_IOC_ATTR_ID, &attr);
+	return attr;
+}
+
+/* Has the active side ask, until the passive side has been told. */
+static struct sib_cm_event ask(uint32_t listener)
+{
+	struct sib_cm_send_req req;
+	struct sib_cm_event event;
+	struct sib_cm_path primary = path_between(&passive, &active, 1);
+
+	active.id = new_id(&active, 7);
+	req = request(active.id, "may I?");
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	event = expect(&passive, SIB_CM_REQ_RECEIVED);
+	expect_data(&event, "may I?");
+	check(event.listener == listener && event.uid == SERVICE,
+	      "for another listener");
+	check(event.qpn == req.qpn && event.starting_psn == req.starting_psn &&
+		      event.pkey == 0xffff && event.path_mtu == IBV_MTU_4096,
+	      "another request");
+	same_path(&event.primary, &primary);
+	passive.id = event.id;
+	return event;
+}
+
+static void establish(uint32_t listener, bool with_qps)
+{
+	struct sib_cm_event req = ask(listener), rep;
+	struct sib_cm_path path = path_between(&active, &passive, 1);
+
+	if (with_qps)
+		ready(&passive, &req, &req.primary);
+	reply("you may");
+	rep = expect(&active, SIB_CM_REP_RECEIVED);
+	expect_data(&rep, "you may");
+	check(rep.uid == 7 && rep.id == active.id, "for somebody else");
+	if (with_qps)
+		ready(&active, &rep, &path);
+	say(&active, SIB_CM_IOC_SEND_RTU, "I do");
+	rep = expect(&passive, SIB_CM_RTU_RECEIVED);
+	expect_data(&rep, "I do");
+	check(attributes(&active).state == SIB_CM_ESTABLISHED &&
+		      attributes(&passive).state == SIB_CM_ESTABLISHED,
+	      "not established");
+	check(attributes(&active).remote_comm_id ==
+		      attributes(&passive).local_comm_id,
+	      "another communication ID");
+}
+
+static void part(void)
+{
+	struct sib_cm_event event;
+
+	say(&active, SIB_CM_IOC_SEND_DREQ, "farewell");
+	event = expect(&passive, SIB_CM_DREQ_RECEIVED);
+	expect_data(&event, "farewell");
+	say(&passive, SIB_CM_IOC_SEND_DREP, "so be it");
+	event = expect(&active, SIB_CM_DREP_RECEIVED);
+	expect_data(&event, "so be it");
+	expect(&active, SIB_CM_TIMEWAIT_EXIT);
+	expect(&passive, SIB_CM_TIMEWAIT_EXIT);
+	destroy(&active, active.id);
+	destroy(&passive, passive.id);
+}
+
+static int offer(const struct sib_cm_path *path)
+{
+	struct sib_cm_send_lap lap = {
+		.id = active.id,
+		.response_timeout = RESPONSE,
+		.retries = RETRIES,
+		.private_data_len = 4,
+		.path = *path,
+		.private_data = "this",
+	};
+
+	return command(&active, SIB_CM_IOC_SEND_LAP, &lap);
+}
+
+static int answer(uint32_t generation, uint8_t status)
+{
+	struct sib_cm_send_apr apr = { .id = passive.id,
+				       .generation = generation,
+				       .status = status,
+				       .private_data_len = 4,
+				       .private_data = "well" };
+
+	return command(&passive, SIB_CM_IOC_SEND_APR, &apr);
+}
+
+static void tell(struct side *side, uint32_t fact)
+{
+	struct sib_cm_notify notify = { .id = side->id, .fact = fact };
+
+	order(side, SIB_CM_IOC_NOTIFY, &notify);
+}
+
+static void await_migration(struct side *side)
+{
+	struct pollfd fd = { .fd = side->device.context->async_fd,
+			     .events = POLLIN };
+	struct ibv_async_event event;
+
+	do {
+		check(poll(&fd, 1, DUE_MS) == 1, "no PATH_MIG");
+		check(!ibv_get_async_event(side->device.context, &event),
+		      "get_async_event: %m");
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_PATH_MIG);
+}
+
+static void test_alternate_path(uint32_t listener)
+{
+	static const struct end_options options = { .type = IBV_QPT_RC,
+						    .send_depth = 8,
+						    .recv_depth = 8,
+						    .sges = 1 };
+	struct sib_cm_path here = path_between(&active, &passive, 2);
+	struct sib_cm_path there = path_between(&passive, &active, 2);
+	struct sib_cm_path current = path_between(&active, &passive, 1);
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
+	struct sib_cm_event event;
+
+	end_create(&active.end, &active.device, &options);
+	end_create(&passive.end, &passive.device, &options);
+	establish(listener, true);
+	transfer(&active, &passive, 1);
+	transfer(&passive, &active, 2);
+
+	check(offer(&current) == EINVAL, "the path in use is offered");
+	here.local_lid++;
+	check(offer(&here) == EINVAL, "a path that begins nowhere is offered");
+	here.local_lid--;
+
+	/* Refused, and while one is under way there is no other. */
+	check(!offer(&here), "no LAP: %m");
+	check(offer(&here) == EBUSY, "two LAPs");
+	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	expect_data(&event, "this");
+	same_path(&event.alternate, &there);
+	check(answer(event.generation + 1, 0) == ESTALE, "an APR for nothing");
+	check(!answer(event.generation, 3), "no APR");
+	check(answer(event.generation, 3) == EINVAL, "two APRs");
+	event = expect(&active, SIB_CM_APR_RECEIVED);
+	expect_data(&event, "well");
+	check(event.status == 3, "status %u", event.status);
+
+	/* Taken, after the consumer took its time. */
+	check(!offer(&here), "no second LAP: %m");
+	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	expect(&active, SIB_CM_MRA_RECEIVED);
+	load(&passive, &event.alternate, 2);
+	check(!answer(event.generation, 0), "no APR");
+	event = expect(&active, SIB_CM_APR_RECEIVED);
+	check(!event.status, "status %u", event.status);
+	load(&active, &event.alternate, 2);
+	transfer(&active, &passive, 3);
+	transfer(&passive, &active, 4);
+
+	/* Used: later messages go by it. */
+	check(!ibv_modify_qp(active.end.qp, &attr, IBV_QP_PATH_MIG_STATE),
+	      "the queue pair does not migrate");
+	transfer(&active, &passive, 5);
+	await_migration(&active);
+	await_migration(&passive);
+	tell(&active, SIB_CM_PATH_MIG);
+	tell(&passive, SIB_CM_PATH_MIG);
+	event = expect(&active, SIB_CM_MIGRATED);
+	same_path(&event.alternate, &here);
+	event = expect(&passive, SIB_CM_MIGRATED);
+	same_path(&event.alternate, &there);
+	event.primary = attributes(&active).primary;
+	same_path(&event.primary, &here);
+
+	/* And back, when the peer is known to have followed. */
+	check(offer(&current) == EAGAIN, "a LAP too early");
+	tell(&active, SIB_CM_PATH_CONFIRMED);
+	check(!offer(&current), "no LAP back: %m");
+	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	load(&passive, &event.alternate, 1);
+	check(!answer(event.generation, 0), "no APR");
+	event = expect(&active, SIB_CM_APR_RECEIVED);
+	load(&active, &event.alternate, 1);
+	transfer(&active, &passive, 6);
+	part();
+	end_destroy(&active.end);
+	end_destroy(&passive.end);
+	memset(&active.end, 0, sizeof(active.end));
+	memset(&passive.end, 0, sizeof(passive.end));
+}
+
+static void test_refusal(uint32_t listener)
+{
+	struct sib_cm_send_rej rej = { .reason = CONSUMER,
+				       .info_len = 2,
+				       .private_data_len = 2,
+				       .info = "hm",
+				       .private_data = "no" };
+	struct sib_cm_send_mra mra = { .service_timeout = PATIENT };
+	struct sib_cm_event event;
+
+	ask(listener);
+	mra.id = rej.id = passive.id;
+	order(&passive, SIB_CM_IOC_SEND_MRA, &mra);
+	event = expect(&active, SIB_CM_MRA_RECEIVED);
+	check(event.status == PATIENT, "patience %u", event.status);
+	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
+	event = expect(&active, SIB_CM_REJ_RECEIVED);
+	expect_data(&event, "no");
+	check(event.status == CONSUMER && event.info_len == 2 &&
+		      !memcmp(event.info, "hm", 2),
+	      "another refusal: %u", event.status);
+	destroy(&active, active.id);
+	destroy(&passive, passive.id);
+}
+
+/* Nobody listens here, so ib_cm answers. */
+static void test_unknown_service(void)
+{
+	struct sib_cm_send_req req;
+	struct sib_cm_event event;
+
+	active.id = new_id(&active, 7);
+	req = request(active.id, "hello?");
+	req.service_id++;
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	event = expect(&active, SIB_CM_REJ_RECEIVED);
+	check(event.status == INVALID_SERVICE, "reason %u", event.status);
+	destroy(&active, active.id);
+}
+
+static void test_silence(void)
+{
+	struct sib_cm_send_req req;
+	struct sib_cm_event event;
+
+	active.id = new_id(&active, 7);
+	req = request(active.id, "anybody?");
+	/* Nobody has this LID. */
+	req.primary.remote_lid = 0xbff0;
+	req.remote_response_timeout = HASTY;
+	req.max_cm_retries = 3;
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	event = expect(&active, SIB_CM_REQ_ERROR);
+	check(event.id == active.id, "of another");
+	destroy(&active, active.id);
+}
+
+/* Identifiers and files that go while there is something left of them. */
+static void test_sudden_ends(uint32_t listener)
+{
+	int kept = active.fd;
+
+	ask(listener);
+	destroy(&active, active.id);
+	expect(&passive, SIB_CM_REJ_RECEIVED);
+	destroy(&passive, passive.id);
+
+	establish(listener, false);
+	destroy(&passive, passive.id);
+	expect(&active, SIB_CM_DREQ_RECEIVED);
+	destroy(&active, active.id);
+
+	active.fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
+	check(active.fd >= 0, "cannot open /dev/sib_cm: %m");
+	establish(listener, false);
+	close(active.fd);
+	active.fd = kept;
+	expect(&passive, SIB_CM_DREQ_RECEIVED);
+	destroy(&passive, passive.id);
+	nothing(&active);
+	nothing(&passive);
+}
+
+static void test_arguments(uint32_t listener)
+{
+	struct sib_cm_create_id create = { .guid = active.guid ^ 1 };
+	struct sib_cm_listen listen = { .service_id = SERVICE + 2,
+					.id = listener };
+	struct sib_cm_id none = { .id = 0xfffffff };
+	struct sib_cm_send_req req;
+	struct sib_cm_send rtu;
+	struct sib_cm_event event;
+	uint32_t id = new_id(&active, 0);
+
+	check(command(&active, SIB_CM_IOC_CREATE_ID, &create) == ENODEV,
+	      "an identifier of no HCA");
+	create.guid ^= 1;
+	create.reserved = 1;
+	check(command(&active, SIB_CM_IOC_CREATE_ID, &create) == EINVAL,
+	      "what is reserved is ignored");
+	check(command(&active, SIB_CM_IOC_DESTROY_ID, &none) == EINVAL,
+	      "an identifier of nothing");
+	check(command(&active, SIB_CM_IOC_DESTROY_ID, NULL) == EFAULT,
+	      "a null pointer");
+	check(command(&active, _IO(SIB_CM_IOC_MAGIC, 200), &none) == ENOTTY,
+	      "an ioctl that there is not");
+	check(command(&passive, SIB_CM_IOC_LISTEN, &listen) == EINVAL,
+	      "an identifier listens twice");
+	destroy(&active, listen_on(&active, SERVICE, EADDRINUSE));
+	destroy(&active, listen_on(&active, RDMA_CM_SERVICE, EACCES));
+	destroy(&active, listen_on(&active, IB_CM_SERVICE, EACCES));
+
+	rtu = (struct sib_cm_send){ .id = id };
+	check(command(&active, SIB_CM_IOC_SEND_RTU, &rtu) == EINVAL,
+	      "RTU without a connection");
+	req = request(id, "");
+	req.private_data[0] = 1;
+	check(command(&active, SIB_CM_IOC_SEND_REQ, &req) == EINVAL,
+	      "private data beyond their length");
+	req = request(id, "");
+	req.private_data_len = 93;
+	check(command(&active, SIB_CM_IOC_SEND_REQ, &req) == EINVAL,
+	      "too much private data");
+	req = request(id, "");
+	req.qpn = 1 << 24;
+	check(command(&active, SIB_CM_IOC_SEND_REQ, &req) == EINVAL,
+	      "a queue pair number of 25 bits");
+	req = request(id, "");
+	req.pkey = 0x1234;
+	check(command(&active, SIB_CM_IOC_SEND_REQ, &req) == ENOENT,
+	      "a partition that the port is not in");
+	req = request(id, "");
+	req.primary.sl = 16;
+	check(command(&active, SIB_CM_IOC_SEND_REQ, &req) == EINVAL,
+	      "a service level of 5 bits");
+	destroy(&active, id);
+
+	check(!fcntl(active.fd, F_SETFL, O_NONBLOCK), "fcntl: %m");
+	check(command(&active, SIB_CM_IOC_GET_EVENT, &event) == EAGAIN,
+	      "an event of nothing");
+	check(!fcntl(active.fd, F_SETFL, 0), "fcntl: %m");
+}
+
+/* Commands without sense: none does harm to others. */
+static void test_noise(uint32_t listener)
+{
+	static const unsigned long commands[] = {
+		SIB_CM_IOC_CREATE_ID, SIB_CM_IOC_DESTROY_ID,
+		SIB_CM_IOC_ATTR_ID,   SIB_CM_IOC_LISTEN,
+		SIB_CM_IOC_NOTIFY,    SIB_CM_IOC_SEND_REQ,
+		SIB_CM_IOC_SEND_REP,  SIB_CM_IOC_SEND_RTU,
+		SIB_CM_IOC_SEND_REJ,  SIB_CM_IOC_SEND_MRA,
+		SIB_CM_IOC_SEND_DREQ, SIB_CM_IOC_SEND_DREP,
+		SIB_CM_IOC_SEND_LAP,  SIB_CM_IOC_SEND_APR,
+		SIB_CM_IOC_GET_EVENT,
+	};
+	int kept = active.fd, done = 0;
+	uint32_t last = 0;
+	struct rng rng;
+
+	rng_seed(&rng, listener);
+	active.fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	check(active.fd >= 0, "cannot open /dev/sib_cm: %m");
+	for (int i = 0; i < NOISE; i++) {
+		struct sib_cm_send_req req = request(0, "");
+		union {
+			uint8_t bytes[512];
+			uint32_t words[128];
+			struct sib_cm_send_req req;
+		} it;
+
+		/* Some of them end identifiers. */
+		if (!(i % IDS))
+			last = new_id(&active, i);
+		for (size_t n = 0; n < ARRAY_SIZE(it.words); n++)
+			it.words[n] = rng_once_in(&rng, 2) ? 0 : rng_next(&rng);
+		if (rng_once_in(&rng, 4))
+			it.req = req;
+		if (rng_once_in(&rng, 2))
+			it.words[rng_once_in(&rng, 2) ? 0 : 2] =
+				last - rng_below(&rng, IDS);
+		done += !command(&active,
+				 commands[rng_below(&rng, ARRAY_SIZE(commands))],
+				 &it);
+	}
+	check(done, "no command is carried out");
+	close(active.fd);
+	active.fd = kept;
+	nothing(&active);
+}
+
+static void hold(uint32_t listener)
+{
+	establish(listener, false);
+	printf("held\n");
+	fflush(stdout);
+	expect(&active, SIB_CM_REMOVED);
+	check(offer(&(struct sib_cm_path){}) == ENODEV, "a LAP from nowhere");
+	nothing(&passive);
+	destroy(&active, active.id);
+	destroy(&passive, passive.id);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t listener;
+	int rounds = 1;
+
+	check(argc == 3 || argc == 4,
+	      "usage: connect DEVICE DEVICE [ROUNDS|hold]");
+	side_open(&active, argv[1]);
+	side_open(&passive, argv[2]);
+	listener = listen_on(&passive, SERVICE, 0);
+	if (argc == 4 && !strcmp(argv[3], "hold")) {
+		hold(listener);
+		return 0;
+	}
+	if (argc == 4)
+		rounds = atoi(argv[3]);
+	test_arguments(listener);
+	for (int round = 0; round < rounds; round++) {
+		establish(listener, false);
+		part();
+		test_alternate_path(listener);
+		test_refusal(listener);
+		test_unknown_service();
+		test_silence();
+		test_sudden_ends(listener);
+	}
+	test_noise(listener);
+	destroy(&passive, listener);
+	side_close(&active);
+	side_close(&passive);
+	printf("%d rounds\n", rounds);
+	return 0;
+}
