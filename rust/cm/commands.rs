@@ -238,7 +238,10 @@ impl Desk<'_> {
     fn notify(&mut self, notify: &abi::Notify) -> Result {
         let event = match notify.fact {
             fact::COMM_EST => Event::Order(Order::Established),
-            fact::PATH_MIG => Event::Migrated,
+            fact::PATH_MIG => {
+                let connection = self.connection(notify.id)?;
+                return connection.told_of_migration(&mut self.cx, self.s);
+            }
             fact::PATH_CONFIRMED => Event::Confirmed,
             fact::PATH_UNLOADED => Event::Order(Order::Unload),
             _ => return Err(EINVAL),

@@ -14,6 +14,10 @@ use crate::session::Consumer;
 use crate::tables::Shared;
 use kernel::new_mutex;
 use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -56,6 +60,8 @@ pub(crate) struct Connection {
     comm_id: u32,
     /// Set if the peer has asked for it.
     peer: Option<PeerKey>,
+    /// Its queue pair; 0 if it is not known yet.
+    qpn: Atomic<u32>,
     shared: Arc<Shared>,
     device: Arc<Device>,
     #[pin]
@@ -72,6 +78,8 @@ struct Inner {
     conn: Conn,
     consumer: Option<Consumer>,
     pkey_index: u16,
+    /// The HCA has told of a migration, of which the program has not told yet.
+    has_migrated: bool,
     /// Nothing happens any more.
     is_over: bool,
 }
@@ -107,6 +115,7 @@ impl Connection {
             pin_init!(Self {
                 comm_id,
                 peer: is_incoming.then_some((guid.get(), theirs)),
+                qpn: Atomic::new(0),
                 shared,
                 device,
                 inner <- new_mutex!(
@@ -114,6 +123,7 @@ impl Connection {
                         conn,
                         consumer: None,
                         pkey_index,
+                        has_migrated: false,
                         is_over: false,
                     },
                     "Connection::inner"
@@ -140,6 +150,11 @@ impl Connection {
     /// Whether it is on this HCA.
     pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
         Arc::ptr_eq(&self.device, device)
+    }
+
+    /// Whether its queue pair is this one.
+    pub(crate) fn is_of(&self, device: &Arc<Device>, qpn: u32) -> bool {
+        self.qpn.load(Relaxed) == qpn && self.is_on(device)
     }
 
     /// The HCA that it is on.
@@ -203,6 +218,7 @@ impl Connection {
                 Action::Free => inner.is_over = true,
             }
         }
+        self.qpn.store(inner.conn.local_qpn().get(), Relaxed);
         let is_over = inner.is_over;
         match inner.conn.deadline() {
             Some(at) if !is_over => {
@@ -215,6 +231,28 @@ impl Connection {
             self.end(cx, s);
         }
         Ok(())
+    }
+
+    /// The HCA tells that the queue pair has gone over to its alternate path. It may be one that the program has loaded
+    /// without a LAP: then there is nothing to be done.
+    pub(crate) fn migrated(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        // The program may read of it, and tell of it, before the step has returned.
+        self.inner.lock().has_migrated = true;
+        if self.step(cx, s, Event::Migrated, None).is_err() {
+            self.inner.lock().has_migrated = false;
+        }
+    }
+
+    /// The program tells of it, which is no news if the HCA has.
+    pub(crate) fn told_of_migration(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+    ) -> Result {
+        if core::mem::take(&mut self.inner.lock().has_migrated) {
+            return Ok(());
+        }
+        self.step(cx, s, Event::Migrated, None)
     }
 
     /// Sends a datagram that the machine keeps. One that cannot be sent is lost, as on the way.

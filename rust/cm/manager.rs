@@ -103,6 +103,12 @@ impl Manager for Desk {
             Verdict::Pass
         }
     }
+
+    fn migrated(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Arc<Device>, qpn: u32) {
+        if let Some(connection) = self.0.connection_of(device, qpn) {
+            connection.migrated(&mut cx, s);
+        }
+    }
 }
 
 impl Desk {

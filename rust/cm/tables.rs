@@ -249,6 +249,15 @@ impl Shared {
         self.tables.lock().connections.get(&comm_id).cloned()
     }
 
+    /// The connection of a queue pair.
+    pub(crate) fn connection_of(&self, device: &Arc<Device>, qpn: u32) -> Option<Arc<Connection>> {
+        let tables = self.tables.lock();
+        let mut connections = tables.connections.values();
+        connections
+            .find(|connection| connection.is_of(device, qpn))
+            .cloned()
+    }
+
     /// The connection that a peer has asked for by this name.
     pub(crate) fn incoming(&self, peer: PeerKey) -> Option<Arc<Connection>> {
         self.tables.lock().incoming.get(&peer).cloned()

@@ -22,6 +22,8 @@
 //!         if for_us(mad) { Verdict::Consumed } else { Verdict::Pass }
 //!     }
 //!
+//!     fn migrated(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter, _: u32) {}
+//!
 //!     fn remove(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter) {}
 //! }
 //! ```
@@ -43,5 +45,8 @@ pub use client::{
     Manager,
     Registration, //
 };
-pub(crate) use hook::offer;
 pub use hook::Verdict;
+pub(crate) use hook::{
+    migrated,
+    offer, //
+};

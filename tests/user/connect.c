@@ -485,12 +485,12 @@ static void test_alternate_path(uint32_t listener)
 	transfer(&active, &passive, 5);
 	await_migration(&active);
 	await_migration(&passive);
-	tell(&active, SIB_CM_PATH_MIG);
-	tell(&passive, SIB_CM_PATH_MIG);
 	event = expect(&active, SIB_CM_MIGRATED);
 	same_path(&event.alternate, &here);
 	event = expect(&passive, SIB_CM_MIGRATED);
 	same_path(&event.alternate, &there);
+	tell(&active, SIB_CM_PATH_MIG);
+	tell(&passive, SIB_CM_PATH_MIG);
 	event.primary = attributes(&active).primary;
 	same_path(&event.primary, &here);
 

@@ -168,7 +168,7 @@ struct sib_cm_send_apr {
 enum sib_cm_fact {
 	/* The queue pair has heard its peer: IBV_EVENT_COMM_EST. */
 	SIB_CM_COMM_EST,
-	/* The queue pair has gone over to the alternate path: IBV_EVENT_PATH_MIG. */
+	/* The queue pair has gone over to the alternate path: IBV_EVENT_PATH_MIG. Nothing new if MIGRATED was told. */
 	SIB_CM_PATH_MIG,
 	/* The peer has been heard on the path that the queue pair has gone over to. */
 	SIB_CM_PATH_CONFIRMED,

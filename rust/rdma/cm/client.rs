@@ -42,6 +42,9 @@ pub trait Manager: Send + Sync + Sized + 'static {
         device: &Self::Device,
         mad: &Mad<'_>,
     ) -> Verdict;
+
+    /// Learns that a queue pair, given by its number, has gone over to its alternate path, before its owner does.
+    fn migrated(&self, cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Self::Device, qpn: u32);
 }
 
 /// A manager and what the driver knows of it.
@@ -86,6 +89,7 @@ impl<M: Manager> Registration<M> {
                     remove: remove::<M>,
                     forget: forget::<M>,
                     receive: receive::<M>,
+                    migrated: migrated::<M>,
                     client: hook::client(name),
                 },
                 manager,
@@ -172,4 +176,19 @@ unsafe fn receive<M: Manager>(
     // SAFETY: The context is an `M` that is alive for the call, and so are the data, which come from `add`.
     let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
     manager.receive(cx, s, device, mad)
+}
+
+/// # Safety
+///
+/// As `migrated` of an [`Entry`] whose context is an `M`.
+unsafe fn migrated<M: Manager>(
+    context: *const c_void,
+    data: *const c_void,
+    cx: Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    qpn: u32,
+) {
+    // SAFETY: As in `receive`.
+    let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
+    manager.migrated(cx, s, device, qpn);
 }

@@ -60,6 +60,9 @@ pub(super) struct Entry {
         Sleepable<'_>,
         &Mad<'_>,
     ) -> Verdict,
+    /// Tells that a queue pair of a device has gone over to its alternate path, as [`Self::receive`].
+    pub(super) migrated:
+        unsafe fn(*const c_void, *const c_void, Cx<'_, Unlocked>, Sleepable<'_>, u32),
     /// What ib_core knows of the manager.
     pub(super) client: Opaque<bindings::ib_client>,
 }
@@ -221,6 +224,25 @@ impl Drop for Section {
     }
 }
 
+/// Calls the manager, if there is one, with what it keeps for the device.
+///
+/// # Safety
+///
+/// `device` is a device of this driver, and in use for the call.
+unsafe fn with_manager<R>(
+    device: *mut bindings::ib_device,
+    call: impl FnOnce(&Entry, *const c_void) -> R,
+) -> Option<R> {
+    let _section = Section::enter();
+    // SAFETY: Null, or valid for the section, which `withdraw` waits for.
+    let entry = unsafe { OPEN.load(Acquire).as_ref() }?;
+    // SAFETY: ib_core knows the client by the invariant, and the device is in use.
+    let kept = unsafe { bindings::sib_helper_ib_get_client_data(device, entry.client.get()) };
+    // SAFETY: Null, or what `added` has set, which `removed` frees after the section.
+    let kept = unsafe { kept.cast::<Kept>().as_ref() }?;
+    Some(call(entry, kept.data))
+}
+
 /// Offers a datagram to the manager, if there is one.
 ///
 /// # Safety
@@ -232,17 +254,30 @@ pub(crate) unsafe fn offer(
     s: Sleepable<'_>,
     mad: &Mad<'_>,
 ) -> Verdict {
-    let _section = Section::enter();
-    // SAFETY: Null, or valid for the section, which `withdraw` waits for.
-    let Some(entry) = (unsafe { OPEN.load(Acquire).as_ref() }) else {
-        return Verdict::Pass;
+    // SAFETY: Promised by the caller; the data are those that the entry has made for the device.
+    let verdict = unsafe {
+        with_manager(device, |entry, data| {
+            (entry.receive)(entry.context, data, cx, s, mad)
+        })
     };
-    // SAFETY: ib_core knows the client by the invariant, and the device is in use.
-    let kept = unsafe { bindings::sib_helper_ib_get_client_data(device, entry.client.get()) };
-    // SAFETY: Null, or what `added` has set, which `removed` frees after the section.
-    match unsafe { kept.cast::<Kept>().as_ref() } {
-        // SAFETY: The entry is valid, and so are the data of the device.
-        Some(kept) => unsafe { (entry.receive)(entry.context, kept.data, cx, s, mad) },
-        None => Verdict::Pass,
-    }
+    verdict.unwrap_or(Verdict::Pass)
+}
+
+/// Tells the manager, if there is one, that a queue pair has gone over to its alternate path.
+///
+/// # Safety
+///
+/// As [`offer`].
+pub(crate) unsafe fn migrated(
+    device: *mut bindings::ib_device,
+    cx: Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    qpn: u32,
+) {
+    // SAFETY: As in `offer`.
+    unsafe {
+        with_manager(device, |entry, data| {
+            (entry.migrated)(entry.context, data, cx, s, qpn);
+        })
+    };
 }

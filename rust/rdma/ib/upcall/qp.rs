@@ -3,6 +3,7 @@
 //! Upcalls of queue pairs.
 
 use super::new_event;
+use crate::cm;
 use crate::ib::QpEvent;
 use crate::sync::{
     Cx,
@@ -116,13 +117,19 @@ impl QpLink {
 impl Run for QpLink {
     type Pointer = Arc<Self>;
 
-    fn run(this: Arc<Self>, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>) {
+    fn run(this: Arc<Self>, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
         let Some(_pass) = this.gate.enter() else {
             return;
         };
         let due = this.due.xchg(0, Full);
         for event in ORDER {
             if due & bit(event) != 0 {
+                if event == QpEvent::PathMig {
+                    // SAFETY: The queue pair, and so its device, is alive while the pass is held.
+                    unsafe {
+                        cm::migrated((*this.raw).device, cx.reborrow(), s, (*this.raw).qp_num);
+                    }
+                }
                 // SAFETY: The pass is held.
                 unsafe { this.tell(event) };
             }
