@@ -55,9 +55,8 @@ subnet_manager() {
 	SUBNET_MANAGER=$1
 }
 
-# ip_fabric [DEVICE PORT]: HCAs sib0 and sib1, OpenSM on that port if it is to be, and the
-# interfaces of their first ports, NEAR_IF and FAR_IF, on two hosts.
-ip_fabric() {
+# ip_hcas [DEVICE PORT]: HCAs sib0 and sib1, and OpenSM on that port if it is to be.
+ip_hcas() {
 	run modprobe sib
 	underlay sibnet0
 	hca_up sib0 sibnet0
@@ -67,6 +66,12 @@ ip_fabric() {
 		opensm_up "${1:-sib0}" "${2:-1}" -P "$PARTITIONS"
 	fi
 	wait_active 60 sib0 sib1
+}
+
+# ip_fabric [DEVICE PORT]: these, and the interfaces of their first ports, NEAR_IF and
+# FAR_IF, on two hosts.
+ip_fabric() {
+	ip_hcas "$@"
 	run modprobe ib_ipoib
 	run ip netns add far
 	run ip -n far link set lo up
@@ -100,12 +105,60 @@ ready() {
 		! { ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF"; } | grep -q tentative
 }
 
+# ip_fabric_of_one: the same, with addresses, on one host, for users in the kernel that
+# do not know of namespaces. What the host sends from one of its own addresses to the
+# other leaves by an interface and comes in at the other.
+ip_fabric_of_one() {
+	ip_hcas
+	run modprobe ib_ipoib
+	NEAR_IF=$(ipoib_of sib0) || fail "sib0 has no network interface"
+	FAR_IF=$(ipoib_of sib1) || fail "sib1 has no network interface"
+	echo 1 >/proc/sys/net/ipv4/conf/all/accept_local
+	echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore
+	run ip address add $NEAR/32 dev "$NEAR_IF"
+	run ip address add $FAR/32 dev "$FAR_IF"
+	run ip link set "$NEAR_IF" up
+	run ip link set "$FAR_IF" up
+	run ip rule add pref 20 lookup local
+	run ip rule add pref 10 iif lo lookup 100
+	# rdma_cm asks by which interface it would answer.
+	run ip rule add pref 11 oif "$NEAR_IF" lookup 100
+	run ip rule add pref 12 oif "$FAR_IF" lookup 100
+	run ip rule del pref 0
+	run ip route add $FAR dev "$NEAR_IF" src $NEAR table 100
+	run ip route add $NEAR dev "$FAR_IF" src $FAR table 100
+	within 30 answered || fail "no answer from $FAR"
+}
+
+answered() {
+	ping -n -c 1 -W 1 $FAR
+}
+
+# ip_of_one_down: undoes ip_fabric_of_one.
+ip_of_one_down() {
+	ip_managed_by_nobody
+	run ip link set "$FAR_IF" down
+	run ip link set "$NEAR_IF" down
+	run ip rule add pref 0 lookup local
+	run ip rule del pref 10
+	run ip rule del pref 11
+	run ip rule del pref 12
+	run ip rule del pref 20
+	run rdma link del sib1
+	run rdma link del sib0
+	run modprobe -r sib
+}
+
+# ip_managed_by_nobody: ends OpenSM, if it was to be.
+ip_managed_by_nobody() {
+	[ "$SUBNET_MANAGER" = opensm ] || return 0
+	opensm_clean
+	opensm_down
+}
+
 # ip_down: undoes ip_fabric. OpenSM must have had nothing to complain of.
 ip_down() {
-	if [ "$SUBNET_MANAGER" = opensm ]; then
-		opensm_clean
-		opensm_down
-	fi
+	ip_managed_by_nobody
 	run ip -n far link set "$FAR_IF" down
 	run ip link set "$NEAR_IF" down
 	run ip netns del far

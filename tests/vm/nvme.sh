@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel stock --timeout 900 -- handoff reconnect
+#
+# NVMe over RDMA, target and initiator of the kernel: a disk is written and read back,
+# each block verified, over the fabric between two HCAs; with `reconnect`, the port of
+# the target is down for ten seconds meanwhile.
+#
+#     nvme.sh [handoff|udp [reconnect]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/ip.sh"
+
+TARGET=/sys/kernel/config/nvmet
+NQN=sib-test-disk
+
+# The debug kernel takes ten times as long for a packet.
+case $(uname -r) in
+*debug*) size=4M ;;
+*) size=48M ;;
+esac
+
+# put VALUE FILE
+put() {
+	printf %s "$1" >"$2" || fail "$2"
+}
+
+# target_up: exports a file as a disk at $FAR.
+target_up() {
+	truncate -s 64M /tmp/disk
+	mkdir -p $TARGET/subsystems/$NQN/namespaces/1 $TARGET/ports/1 || fail "nvmet"
+	put 1 $TARGET/subsystems/$NQN/attr_allow_any_host
+	put /tmp/disk $TARGET/subsystems/$NQN/namespaces/1/device_path
+	put 1 $TARGET/subsystems/$NQN/namespaces/1/buffered_io
+	put 1 $TARGET/subsystems/$NQN/namespaces/1/enable
+	put rdma $TARGET/ports/1/addr_trtype
+	put ipv4 $TARGET/ports/1/addr_adrfam
+	put $FAR $TARGET/ports/1/addr_traddr
+	put 4420 $TARGET/ports/1/addr_trsvcid
+	ln -s $TARGET/subsystems/$NQN $TARGET/ports/1/subsystems/$NQN || fail "the target does not listen"
+}
+
+target_down() {
+	run rm $TARGET/ports/1/subsystems/$NQN
+	run rmdir $TARGET/ports/1
+	put 0 $TARGET/subsystems/$NQN/namespaces/1/enable
+	run rmdir $TARGET/subsystems/$NQN/namespaces/1 $TARGET/subsystems/$NQN
+}
+
+# attach: connects to the disk, which is $DISK then.
+attach() {
+	run timeout -k 5 60 nvme connect -t rdma -n $NQN -a $FAR -s 4420 -w $NEAR -i 2 -c 2 -l 120 -k 5
+	within 20 found || fail "there is no disk"
+}
+
+found() {
+	local file
+	for file in /sys/class/nvme-subsystem/*/subsysnqn; do
+		[ "$(cat "$file" 2>/dev/null)" = $NQN ] || continue
+		DISK=$(cd "$(dirname "$file")" && ls -d nvme*n1 2>/dev/null | head -n 1)
+		DISK=/dev/$DISK
+		[ -b "$DISK" ] && return
+	done
+	return 1
+}
+
+detach() {
+	run timeout -k 5 60 nvme disconnect -n $NQN
+}
+
+# verified JOB [OPTION]...: fio writes blocks that tell what they are, and reads them.
+verified() {
+	local name=$1
+	shift
+	printf '$ fio %s %s\n' "$name" "$*"
+	timeout -k 5 200 fio --name="$name" --filename="$DISK" --direct=1 --ioengine=libaio \
+		--size=$size --verify=crc32c --verify_fatal=1 "$@" >/tmp/fio 2>&1 || {
+		cat /tmp/fio
+		dmesg | tail -n 20
+		fail "fio $name"
+	}
+	grep -E 'READ:|WRITE:' /tmp/fio
+}
+
+subnet_manager module
+datapath "${1:-handoff}"
+ip_fabric_of_one
+run modprobe nvmet-rdma
+run modprobe nvme-rdma
+target_up
+attach
+step "Written and read back"
+verified large --rw=write --bs=128k --iodepth=8
+verified small --rw=randwrite --bs=4k --iodepth=16 --io_size=4M
+verified mixed --rw=randwrite --bsrange=4k-256k --iodepth=8 --io_size=8M
+step "The same bytes, whoever looks at them"
+run dd if=/dev/urandom of=/tmp/bytes bs=1M count=8 status=none
+run dd if=/tmp/bytes of="$DISK" bs=1M oflag=direct status=none
+run cmp -n 8388608 /tmp/bytes /tmp/disk
+sync
+echo 3 >/proc/sys/vm/drop_caches
+run cmp -n 8388608 /tmp/bytes "$DISK"
+step "Again, after a new connection"
+detach
+attach
+run cmp -n 8388608 /tmp/bytes "$DISK"
+
+if [ "${2:-}" = reconnect ]; then
+	step "The port of the target is down for ten seconds"
+	verified outage --rw=randwrite --bs=16k --iodepth=8 --io_size=8M --rate=512k &
+	job=$!
+	sleep 3
+	# Ports 1 and 2 of the switch are those of sib0.
+	timeout 30 ibportstate -C sib0 -D 0,1 3 disable >/dev/null || fail "ibportstate disable"
+	sleep 10
+	timeout 30 ibportstate -C sib0 -D 0,1 3 enable >/dev/null || fail "ibportstate enable"
+	wait_active 30 sib1
+	wait $job || fail "fio has lost something"
+	dmesg | grep -q 'Successfully reconnected' || fail "nothing has been interrupted"
+fi
+detach
+target_down
+run modprobe -r nvme-rdma nvmet-rdma
+ip_of_one_down
