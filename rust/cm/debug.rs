@@ -6,6 +6,7 @@ use crate::tables::Shared;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use proto::cm::Conn;
 use rdma::debugfs::{
     Control,
     ControlFile,
@@ -56,8 +57,35 @@ impl Control for Datagrams {
     }
 }
 
-/// `connections`: how many there are.
+/// `connections`: one line each.
 struct Connections(Arc<Shared>);
+
+/// What there is to see of a connection: both ends' names for it and their queue pairs, its state, and its paths by
+/// LIDs.
+fn line(f: &mut fmt::Formatter<'_>, conn: &Conn) -> fmt::Result {
+    let (ours, theirs) = conn.comm_ids();
+    let (_, remote_qpn) = conn.peer();
+    let path = conn.primary();
+    write!(
+        f,
+        "{ours:#010x} {theirs:#010x} {:?} {:?} qp {:#08x} to {:#08x} path {} to {}",
+        conn.role(),
+        conn.state(),
+        conn.local_qpn().get(),
+        remote_qpn.get(),
+        path.local_lid.get(),
+        path.remote_lid.get(),
+    )?;
+    match conn.alternate() {
+        Some(path) => writeln!(
+            f,
+            " alternate {} to {}",
+            path.local_lid.get(),
+            path.remote_lid.get(),
+        ),
+        None => writeln!(f, " alternate none"),
+    }
+}
 
 impl Control for Connections {
     fn show(
@@ -66,7 +94,10 @@ impl Control for Connections {
         _s: Sleepable<'_>,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        writeln!(f, "{}", self.0.count())
+        for connection in self.0.connections().map_err(|_| fmt::Error)? {
+            connection.inspect(|conn| line(f, conn))?;
+        }
+        Ok(())
     }
 
     fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {

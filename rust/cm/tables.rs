@@ -239,9 +239,18 @@ impl Shared {
         }
     }
 
-    /// How many connections there are.
-    pub(crate) fn count(&self) -> usize {
-        self.tables.lock().connections.iter().count()
+    /// All connections, by communication ID.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn connections(&self) -> Result<KVec<Arc<Connection>>> {
+        let tables = self.tables.lock();
+        let mut all = KVec::new();
+        for connection in tables.connections.values() {
+            all.push(connection.clone(), GFP_KERNEL)?;
+        }
+        Ok(all)
     }
 
     /// The connection with this communication ID.

@@ -22,7 +22,7 @@ heard() {
 
 # no_connections: nobody has one any more.
 no_connections() {
-	[ "$(cat /sys/kernel/debug/sib_cm/connections)" = 0 ]
+	[ -z "$(cat /sys/kernel/debug/sib_cm/connections)" ]
 }
 
 # held: a program has a connection, and waits.

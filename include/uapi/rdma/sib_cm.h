@@ -236,8 +236,9 @@ struct sib_cm_event {
 	__u8 info_len;
 	__u8 private_data_len;
 	__u8 reserved[3];
-	/* REQ; LAP, APR and MIGRATED: the path. */
+	/* REQ. */
 	struct sib_cm_path primary;
+	/* REQ; LAP, APR and MIGRATED: the path that it is about. */
 	struct sib_cm_path alternate;
 	__u8 info[72];
 	__u8 private_data[224];
