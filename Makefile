@@ -6,7 +6,7 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help module install run test test-long kunit host-test pyverbs conformance \
+.PHONY: help module install run run-failover test test-long kunit host-test pyverbs conformance \
 	bench profile \
 	check docs rustdoc rust-analyzer fmt clean update
 
@@ -27,6 +27,11 @@ install: ## install the modules on this Debian machine
 
 run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
 	@tools/vm --timeout 300 tests/vm/demo.sh
+
+run-failover: ## another: a connection that goes over to its alternate path and back
+	@tools/root-exec make -s -C /src/tests/user
+	@tools/module stock
+	@tools/vm --timeout 300 tests/vm/failover.sh
 
 test: ## the tests, but for those that take long
 	@tests/run
