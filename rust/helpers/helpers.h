@@ -11,6 +11,7 @@
 #include "ib.h"
 #include "layout.h"
 #include "lock.h"
+#include "mac.h"
 #include "manager.h"
 #include "mem.h"
 #include "net.h"

@@ -14,6 +14,7 @@
 //! - [`counters`]: what a port counts; both kinds of nodes answer for it to performance management.
 //! - [`tables`]: P_Keys, GUIDs, SL to VL, VL arbitration.
 //! - [`trap`]: notices to the subnet manager.
+//! - [`mod@line`]: one end of a cable between two hosts.
 //!
 //! # How a driver ties two ports together
 //!
@@ -24,6 +25,7 @@
 
 mod agent;
 pub mod counters;
+pub mod line;
 pub mod link;
 mod mkey;
 mod pma;

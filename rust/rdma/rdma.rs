@@ -11,6 +11,7 @@ pub mod debugfs;
 pub mod errno;
 pub mod ib;
 mod layout;
+pub mod mac;
 pub mod mem;
 pub mod module;
 pub mod net;

@@ -2,6 +2,7 @@
 
 //! Cables by order of the administrator: `/sys/kernel/config/sib`.
 //!
+//! The file `key` there has the fabric key of all cables, automatic ones too, that have none of their own.
 //! A folder is a cable. Its files:
 //!
 //! | file     | what                                                                             |
@@ -9,10 +10,17 @@
 //! | `netdev` | the underlay at this end, which must have an HCA                                  |
 //! | `remote` | the other end: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port   |
 //! | `enable` | 1 plugs the cable in, 0 pulls it out                                             |
+//! | `key`    | the fabric key of this cable alone                                               |
+//!
+//! A key is 1 to 64 bytes, without the end of the line that may follow; an empty one takes it away. It is not to be
+//! read again: the file says `set` or `none`.
 //!
 //! Removing the folder pulls the cable out. An IPv6 address of the link is one of the underlay's link.
 
-use crate::fabric::Origin;
+use crate::fabric::{
+    Key,
+    Origin, //
+};
 use crate::params;
 use crate::registry::{
     self,
@@ -72,12 +80,23 @@ struct Plugged {
     port: PortNum,
 }
 
+/// What a worker may be asked to do.
+#[derive(Clone, Copy)]
+enum Task {
+    /// To plug the cable in.
+    Plug,
+    /// To pull it out.
+    Pull,
+    /// To have the cable use its key.
+    Rekey,
+}
+
 /// What a worker has been asked to do, and has answered.
 enum Order {
     /// Nothing.
     None,
-    /// To plug the cable in or to pull it out.
-    Plug(bool),
+    /// This.
+    Do(Task),
     /// It has been done, or not.
     Done(Result),
 }
@@ -85,6 +104,7 @@ enum Order {
 struct State {
     netdev: Name,
     remote: Option<SocketAddr>,
+    key: Option<Arc<Key>>,
     plugged: Option<Plugged>,
     order: Order,
 }
@@ -104,22 +124,54 @@ struct Item {
 /// The folder of a cable.
 pub(crate) struct Cable(Arc<Item>);
 
+/// The fabric key of all cables that have none of their own.
+#[pin_data]
+struct Ring {
+    #[pin]
+    state: Mutex<RingState>,
+    #[pin]
+    changed: CondVar,
+    #[pin]
+    work: Work<Ring>,
+}
+
+struct RingState {
+    key: Option<Arc<Key>>,
+    /// The fabrics have yet to be given it.
+    pending: bool,
+}
+
 /// The folder of all cables.
 pub(crate) struct Cables {
+    ring: Arc<Ring>,
     queue: Arc<Queue>,
 }
 
 /// Makes `/sys/kernel/config/sib`.
 pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Cables>>>> {
     let queue = Arc::new(Queue::new(c"sib-config", sleepable)?, GFP_KERNEL)?;
+    let state = RingState {
+        key: None,
+        pending: false,
+    };
+    let ring = Arc::pin_init(
+        pin_init!(Ring {
+            state <- new_mutex!(state, "config::Ring::state"),
+            changed <- new_condvar!("config::Ring::changed"),
+            work <- new_work!("config::Ring::work"),
+        }),
+        GFP_KERNEL,
+    )?;
     let kind = configfs_attrs! {
         container: Subsystem<Cables>,
         data: Cables,
         child: Cable,
-        attributes: [],
+        attributes: [
+            key: 0,
+        ],
     };
     KBox::pin_init(
-        Subsystem::new(c"sib", kind, Ok::<_, Error>(Cables { queue })),
+        Subsystem::new(c"sib", kind, Ok::<_, Error>(Cables { ring, queue })),
         GFP_KERNEL,
     )
 }
@@ -136,11 +188,13 @@ impl GroupOperations for Cables {
                 netdev: 0,
                 remote: 1,
                 enable: 2,
+                key: 3,
             ],
         };
         let state = State {
             netdev: [0; NAME_SIZE],
             remote: None,
+            key: None,
             plugged: None,
             order: Order::None,
         };
@@ -166,26 +220,32 @@ impl Run for Item {
 
     fn run(this: Arc<Self>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let mut state = this.state.lock();
-        if let Order::Plug(plug) = state.order {
-            state.order = Order::Done(if plug {
-                state.plug(&mut cx, sleepable)
-            } else {
-                state.unplug(&mut cx, sleepable);
-                Ok(())
-            });
+        if let Order::Do(task) = state.order {
+            let result = match task {
+                Task::Plug => state.plug(&mut cx, sleepable),
+                Task::Pull => {
+                    state.unplug(&mut cx, sleepable);
+                    Ok(())
+                }
+                Task::Rekey => {
+                    state.rekey(&mut cx, sleepable);
+                    Ok(())
+                }
+            };
+            state.order = Order::Done(result);
             this.changed.notify_all();
         }
     }
 }
 
 impl Item {
-    /// Has a worker plug the cable in or pull it out, and waits until it has.
-    fn order(this: &Arc<Self>, plug: bool) -> Result {
+    /// Has a worker do `task`, and waits until it has.
+    fn order(this: &Arc<Self>, task: Task) -> Result {
         let mut state = this.state.lock();
         while !matches!(state.order, Order::None) {
             this.changed.wait(&mut state);
         }
-        state.order = Order::Plug(plug);
+        state.order = Order::Do(task);
         // An item that is queued already has yet to take the lock, and then finds this order.
         drop(this.queue.enqueue(&this.work, this.clone()));
         let result = loop {
@@ -207,10 +267,14 @@ impl State {
         }
         let remote = self.remote.ok_or(EINVAL)?;
         let (lease, underlay) = registry::find(text(&self.netdev))?;
-        match lease
-            .fabric
-            .plug(cx, sleepable, &underlay, remote, Origin::Configured)
-        {
+        match lease.fabric.plug(
+            cx,
+            sleepable,
+            &underlay,
+            remote,
+            Origin::Configured,
+            self.key.clone(),
+        ) {
             Ok(port) => {
                 self.plugged = Some(Plugged { lease, port });
                 Ok(())
@@ -228,12 +292,32 @@ impl State {
             registry::release(cx, sleepable, &lease.fabric, lease.ticket);
         }
     }
+
+    fn rekey(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        if let Some(Plugged { lease, port }) = &self.plugged {
+            let irqs = sleepable.irqs_on();
+            lease
+                .fabric
+                .set_cable_key(cx, irqs, *port, self.key.clone());
+        }
+    }
+}
+
+impl Run for Ring {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        let mut state = this.state.lock();
+        registry::set_key(&mut cx, sleepable, state.key.clone());
+        state.pending = false;
+        this.changed.notify_all();
+    }
 }
 
 impl Drop for Cable {
     fn drop(&mut self) {
         // Pulling a cable out does not fail.
-        let _ = Item::order(&self.0, false);
+        let _ = Item::order(&self.0, Task::Pull);
     }
 }
 
@@ -254,6 +338,17 @@ fn address(text: &str) -> Result<SocketAddr> {
     }
     let ip = IpAddr::from_str(text).map_err(|_| EINVAL)?;
     Ok(SocketAddr::new(ip, params::udp_port()))
+}
+
+/// The key that was written, without the end of the line.
+fn key(page: &[u8]) -> Result<Option<Arc<Key>>> {
+    Key::new(page.strip_suffix(b"\n").unwrap_or(page))
+}
+
+/// What there is to be read of a key.
+fn show_key(page: &mut [u8; PAGE_SIZE], key: Option<&Arc<Key>>) -> Result<usize> {
+    let word = if key.is_some() { "set" } else { "none" };
+    show(page, fmt!("{word}\n"))
 }
 
 /// Writes formatted text to `page`.
@@ -279,6 +374,29 @@ impl core::fmt::Write for Cursor<'_> {
             *to = from;
         }
         self.len = self.len.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<0> for Cables {
+    type Data = Cables;
+
+    fn show(cables: &Cables, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        show_key(page, cables.ring.state.lock().key.as_ref())
+    }
+
+    fn store(cables: &Cables, page: &[u8]) -> Result {
+        let key = key(page)?;
+        let ring = &cables.ring;
+        let mut state = ring.state.lock();
+        state.key = key;
+        state.pending = true;
+        // One that is queued already has yet to take the lock, and then finds this key.
+        drop(cables.queue.enqueue(&ring.work, ring.clone()));
+        while state.pending {
+            ring.changed.wait(&mut state);
+        }
         Ok(())
     }
 }
@@ -346,9 +464,24 @@ impl AttributeOperations<2> for Cable {
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
         match line(page)? {
-            "1" => Item::order(&cable.0, true),
-            "0" => Item::order(&cable.0, false),
+            "1" => Item::order(&cable.0, Task::Plug),
+            "0" => Item::order(&cable.0, Task::Pull),
             _ => Err(EINVAL),
         }
+    }
+}
+
+#[vtable]
+impl AttributeOperations<3> for Cable {
+    type Data = Cable;
+
+    fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        show_key(page, cable.0.state.lock().key.as_ref())
+    }
+
+    fn store(cable: &Cable, page: &[u8]) -> Result {
+        let key = key(page)?;
+        cable.0.state.lock().key = key;
+        Item::order(&cable.0, Task::Rekey)
     }
 }

@@ -9,7 +9,8 @@
 //! - [`lane`]: a way that was found and is remembered.
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`manager`]: the subnet manager on the switch.
-//! - [`cable`] and [`mod@line`]: cables to other switches; [`beacon`]: those that are made by themselves.
+//! - [`cable`]: cables to other switches, whose ends are machines ([`proto::fabric::line`]); [`key`]: what keeps
+//!   strangers out; [`beacon`]: cables that are made by themselves.
 //! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
@@ -26,8 +27,8 @@ mod beacon;
 mod cable;
 mod capture;
 mod fault;
+mod key;
 mod lane;
-mod line;
 mod manager;
 mod route;
 mod smp;
@@ -45,6 +46,7 @@ pub(crate) use fault::{
     Faults,
     Rules, //
 };
+pub(crate) use key::Key;
 pub(crate) use lane::{
     Address,
     Lane, //
@@ -141,6 +143,10 @@ struct State {
     own: Option<Own>,
     /// The sockets for cables, over IPv4 and IPv6.
     listening: [Option<Held<Endpoint>>; 2],
+    /// The fabric key of the cables that have none of their own, if there is one.
+    key: Option<Arc<Key>>,
+    /// When a cable that a beacon made was last said to wait.
+    complained: Option<Instant>,
     /// The search for neighbours, if there is one.
     search: Option<Search>,
     /// What waits for the subnet manager on the switch, if there is one.
@@ -235,6 +241,8 @@ impl Fabric {
             numbers: Numbers::default(),
             own: None,
             listening: [const { None }; 2],
+            key: None,
+            complained: None,
             search: None,
             inbox: None,
         };

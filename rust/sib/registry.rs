@@ -3,7 +3,10 @@
 //! The fabrics of this host: one for each underlay that is in use.
 
 use crate::driver::Sib;
-use crate::fabric::Fabric;
+use crate::fabric::{
+    Fabric,
+    Key, //
+};
 use crate::guid::{
     GuidBase,
     EUI48_LEN, //
@@ -37,6 +40,7 @@ kernel::sync::global_lock! {
         entries: KVec::new(),
         next: Ticket(0),
         debug: None,
+        key: None,
     };
 }
 
@@ -61,6 +65,8 @@ struct Fabrics {
     next: Ticket,
     /// `/sys/kernel/debug/sib`, while there are fabrics.
     debug: Option<debugfs::Dir>,
+    /// The fabric key of all fabrics, if there is one.
+    key: Option<Arc<Key>>,
 }
 
 /// A fabric in use.
@@ -138,6 +144,7 @@ pub(crate) fn acquire(
         Mtu::B4096,
         sleepable,
     )?;
+    fabric.set_key(cx, sleepable.irqs_on(), fabrics.key.clone());
     let parent = faux::Registration::new(&name, None)?;
     let debug = fabrics.debug_dir().subdir(&name);
     let shown = Dropped(fabric.clone());
@@ -177,6 +184,15 @@ pub(crate) fn find(name: &[u8]) -> Result<(Lease, NetDevice)> {
     let ticket = fabrics.next;
     fabrics.next = Ticket(ticket.0.wrapping_add(1));
     Ok((entry.lease(ticket)?, underlay))
+}
+
+/// Sets the fabric key of all cables that have none of their own. May sleep.
+pub(crate) fn set_key(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, key: Option<Arc<Key>>) {
+    let mut fabrics = FABRICS.lock();
+    for entry in &fabrics.entries {
+        entry.fabric.set_key(cx, sleepable.irqs_on(), key.clone());
+    }
+    fabrics.key = key;
 }
 
 /// Ends a use of `fabric`, and with the last one the fabric.

@@ -271,7 +271,7 @@ impl Fabric {
             let heard = cx.lock(&self.state).next_neighbour();
             let Some(remote) = heard else { break };
             // What fails now is tried again after the next beacon.
-            let _ = self.plug(cx, sleepable, underlay, remote, Origin::Beacon);
+            let _ = self.plug(cx, sleepable, underlay, remote, Origin::Beacon, None);
         }
     }
 }

@@ -2,12 +2,7 @@
 
 //! Cables to the switches of other underlays: sockets, control messages, and links that follow them.
 
-use super::line::{
-    Change,
-    Line,
-    Message,
-    Oneself, //
-};
+use super::key::Key;
 use super::now;
 use super::udp::{
     self,
@@ -30,8 +25,19 @@ use core::net::{
 };
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use proto::fabric::line::{
+    self,
+    Change,
+    Line,
+    Message,
+    Obstacle,
+    Oneself, //
+};
 use proto::fabric::link::Phy;
-use proto::time::Instant;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use rdma::net::{
     NetDevice,
     Path,
@@ -49,16 +55,10 @@ use rdma::sync::{
 };
 use wire::header;
 use wire::icrc;
+use wire::outer;
 use wire::outer::control::{
-    Bye,
     ByeReason,
-    Hello,
-    Keepalive, //
-};
-use wire::outer::{
-    self,
-    Kind,
-    Outer, //
+    RefuseReason, //
 };
 use wire::{
     Guid,
@@ -74,8 +74,9 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 
-/// The longest control message.
-const CONTROL_LEN: usize = outer::LEN + Hello::LEN;
+/// The time between two complaints in the log about cables that beacons have made: who is on the layer 2 can have
+/// any number of them wait.
+const COMPLAINT: Duration = Duration::from_millis(600_000);
 
 /// Who has plugged a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,10 @@ pub(super) struct Cable {
     pub(super) way: Way,
     pub(super) line: Line,
     pub(super) origin: Origin,
+    /// The fabric key that the other end has to have, if there is one.
+    pub(super) key: Option<Arc<Key>>,
+    /// It is for this cable alone, and not the one of all others.
+    pub(super) own_key: bool,
     /// Since when the other end has not been there, if it is not.
     pub(super) silent_since: Instant,
 }
@@ -103,29 +108,36 @@ fn mtu(underlay: &NetDevice, remote: SocketAddr) -> Result<Mtu> {
     room.and_then(Mtu::fitting).ok_or(EMSGSIZE)
 }
 
-/// The datagram of a control message for who has the cookie `cookie`.
-fn datagram(message: &Message, cookie: u64) -> Option<Skb> {
-    let mut body = [0; CONTROL_LEN];
-    let (head, rest) = body.split_at_mut_checked(outer::LEN)?;
-    let (kind, len) = match message {
-        Message::Hello(hello) => (Kind::Hello, hello.emit(rest)),
-        Message::HelloAck(hello) => (Kind::HelloAck, hello.emit(rest)),
-        Message::Keepalive(keepalive) => (Kind::Keepalive, keepalive.emit(rest)),
-        Message::Bye(reason) => (Kind::Bye, Bye { reason: *reason }.emit(rest)),
-    };
-    let outer = Outer {
-        kind,
-        flags: 0,
-        cookie,
-    };
-    let len = outer.emit(head).ok()?.checked_add(len.ok()?)?;
-    let mut skb = Skb::alloc(len).ok()?;
-    skb.append(body.get(..len)?)?;
+/// The datagram of a message.
+fn datagram(parcel: &Parcel) -> Option<Skb> {
+    let mut buf = [0; line::MAX_LEN];
+    let message = &parcel.message;
+    let len = message.emit(parcel.cookie, parcel.key.as_deref(), &mut buf);
+    let bytes = buf.get(..len.ok()?)?;
+    let mut skb = Skb::alloc(bytes.len()).ok()?;
+    skb.append(bytes)?;
     Some(skb)
 }
 
-/// A message on its way out: where, for which cookie, what.
-type Parcel = (Way, u64, Message);
+/// A message on its way out.
+pub(super) struct Parcel {
+    way: Way,
+    cookie: u64,
+    message: Message,
+    key: Option<Arc<Key>>,
+}
+
+impl Cable {
+    /// `message` for the cookie `cookie`.
+    pub(super) fn parcel(&self, cookie: u64, message: Message) -> Option<Parcel> {
+        Some(Parcel {
+            way: self.way.try_clone()?,
+            cookie,
+            message,
+            key: self.key.clone(),
+        })
+    }
+}
 
 impl Fabric {
     /// Opens the way from the switch to itself.
@@ -188,8 +200,8 @@ impl Fabric {
         Ok(endpoint)
     }
 
-    /// Plugs a cable to the switch at `remote` into a free port, which is returned. The administrator takes over
-    /// what a beacon has plugged.
+    /// Plugs a cable to the switch at `remote` into a free port, which is returned. `key` is for this cable alone;
+    /// without one the key of the fabric counts. The administrator takes over what a beacon has plugged.
     ///
     /// # Errors
     ///
@@ -202,12 +214,13 @@ impl Fabric {
         underlay: &NetDevice,
         remote: SocketAddr,
         origin: Origin,
+        key: Option<Arc<Key>>,
     ) -> Result<PortNum> {
         let mtu = mtu(underlay, remote)?;
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
         let path = Arc::new(Path::new(remote, HOPS, Some(underlay))?, GFP_KERNEL)?;
         let way = Way { endpoint, path };
-        let port = {
+        let known = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
             if let Some(port) = state.cable_to(remote) {
@@ -216,7 +229,20 @@ impl Fabric {
                     return Err(EEXIST);
                 }
                 cable.origin = origin;
-                return Ok(port);
+                Some(port)
+            } else {
+                None
+            }
+        };
+        if let Some(port) = known {
+            self.set_cable_key(cx, sleepable.irqs_on(), port, key);
+            return Ok(port);
+        }
+        let port = {
+            let mut guard = cx.lock(&self.state);
+            let state = &mut *guard;
+            if state.cable_to(remote).is_some() {
+                return Err(EEXIST);
             }
             let port = state.free_ports().next().ok_or(ENOSPC)?;
             self.new_generation();
@@ -225,12 +251,14 @@ impl Fabric {
                 port,
                 mtu,
             };
-            let line = Line::new(oneself, udp::cookie(port), udp::cookie(port));
+            let line = Line::new(oneself, udp::cookie(port), udp::random());
             state.switch.set_mtu_cap(port, mtu);
             let cable = Cable {
                 way,
                 line,
                 origin,
+                own_key: key.is_some(),
+                key: key.or_else(|| state.key.clone()),
                 silent_since: now(),
             };
             state.set_end(port, End::Cable(cable));
@@ -264,8 +292,9 @@ impl Fabric {
         };
         if let End::Cable(mut cable) = end {
             let cookie = cable.line.peer_cookie();
-            if let Some(message) = cable.line.leave(ByeReason::Shutdown) {
-                self.send_message(cx, irqs, &(cable.way, cookie, message));
+            let bye = cable.line.leave(ByeReason::Shutdown);
+            if let Some(bye) = bye.and_then(|bye| cable.parcel(cookie, bye)) {
+                self.send_message(cx, irqs, &bye);
             }
         }
         self.rearm(cx);
@@ -296,33 +325,39 @@ impl Fabric {
         drop(endpoints);
     }
 
-    fn send_message(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, parcel: &Parcel) {
-        let (way, cookie, message) = parcel;
-        match datagram(message, *cookie) {
-            Some(skb) => self.send_skb(cx, irqs, way, skb),
+    pub(super) fn send_message(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        parcel: &Parcel,
+    ) {
+        match datagram(parcel) {
+            Some(skb) => self.send_skb(cx, irqs, &parcel.way, skb),
             None => self.drops.count(Dropped::Unsendable),
         }
     }
 
-    /// Takes a control message.
+    /// Takes a control message, from the outer header on.
     pub(super) fn take_control(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        body: &[u8],
+        datagram: &[u8],
         from: SocketAddr,
-        outer: &Outer,
     ) -> Result<(), Dropped> {
-        let parcel = {
+        let reaction = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
             let port = state.cable_to(from).ok_or(Dropped::Stranger)?;
-            state.on_control(port, outer, body)?
+            state.on_control(port, datagram)?
         };
-        if let Some(parcel) = parcel {
-            self.send_message(cx, irqs, &parcel);
+        for parcel in reaction.parcels.iter().flatten() {
+            self.send_message(cx, irqs, parcel);
         }
         self.rearm(cx);
+        if reaction.refused {
+            return Err(Dropped::Key);
+        }
         Ok(())
     }
 
@@ -343,9 +378,8 @@ impl Fabric {
             let mut guard = cx.lock(&self.state);
             guard.cable(port).and_then(|cable| {
                 let cookie = cable.line.peer_cookie();
-                let message = cable.line.leave(ByeReason::Disabled)?;
-                cable.line.on_bye();
-                Some((cable.way.try_clone()?, cookie, message))
+                let bye = cable.line.leave(ByeReason::Disabled)?;
+                cable.parcel(cookie, bye)
             })
         };
         if let Some(parcel) = parcel {
@@ -354,9 +388,16 @@ impl Fabric {
     }
 }
 
+/// What a control message leads to.
+struct Reaction {
+    parcels: [Option<Parcel>; 2],
+    /// It had not the tag of the fabric key.
+    refused: bool,
+}
+
 impl State {
     /// The cable of `port`.
-    fn cable(&mut self, port: PortNum) -> Option<&mut Cable> {
+    pub(super) fn cable(&mut self, port: PortNum) -> Option<&mut Cable> {
         match self.ends.get_mut(usize::from(port.get()))? {
             End::Cable(cable) => Some(cable),
             _ => None,
@@ -392,48 +433,53 @@ impl State {
             .any(|(_, cable)| cable.origin == Origin::Configured && cable.line.peer() == Some(guid))
     }
 
-    /// A control message has come over the cable of `port`. What to answer.
-    fn on_control(
-        &mut self,
-        port: PortNum,
-        outer: &Outer,
-        body: &[u8],
-    ) -> Result<Option<Parcel>, Dropped> {
+    /// A control message has come over the cable of `port`. What that leads to.
+    fn on_control(&mut self, port: PortNum, datagram: &[u8]) -> Result<Reaction, Dropped> {
         let wanted = self.switch.offer(port).is_some();
-        let oneself = self.switch.identity().node;
         let cable = self.cable(port).ok_or(Dropped::Stranger)?;
-        if outer.kind != Kind::Hello && outer.cookie != cable.line.cookie() {
-            return Err(Dropped::Stranger);
+        let heard = cable
+            .line
+            .take(datagram, cable.key.as_deref(), wanted, now())?;
+        let answer = heard.answer;
+        let parcels = [
+            answer.and_then(|(cookie, message)| cable.parcel(cookie, message)),
+            heard.question.and_then(|hello| cable.parcel(0, hello)),
+        ];
+        if let Some(obstacle) = heard.obstacle {
+            self.complain(port, obstacle);
         }
-        let mut answer = None;
-        let change = match outer.kind {
-            Kind::Hello => {
-                let hello = Hello::parse(body)?;
-                if hello.guid == oneself {
-                    return Err(Dropped::Stranger);
-                }
-                if !wanted && !cable.line.is_up() {
-                    return Ok(None);
-                }
-                let (change, message) = cable.line.on_hello(&hello, now());
-                answer = Some(message);
-                change
-            }
-            Kind::HelloAck => cable.line.on_hello_ack(&Hello::parse(body)?, now()),
-            Kind::Keepalive => {
-                cable.line.on_keepalive(&Keepalive::parse(body)?, now());
-                Change::None
-            }
-            Kind::Bye => {
-                Bye::parse(body)?;
-                cable.line.on_bye()
-            }
-            _ => Change::None,
+        self.follow(port, heard.change);
+        Ok(Reaction {
+            parcels,
+            refused: heard.refused,
+        })
+    }
+
+    /// Tells why the cable of `port` waits.
+    fn complain(&mut self, port: PortNum, obstacle: Obstacle) {
+        let reason = match obstacle {
+            Obstacle::Key => "its other end has not the fabric key of this one",
+            Obstacle::Refused(RefuseReason::Key) => "its other end has another fabric key",
+            Obstacle::Refused(_) => "its other end refuses it",
         };
-        let parcel = answer
-            .and_then(|message| Some((cable.way.try_clone()?, cable.line.peer_cookie(), message)));
-        self.follow(port, change);
-        Ok(parcel)
+        let now = now();
+        let recent = self.complained.is_some_and(|at| now < at.after(COMPLAINT));
+        let switch = self.switch.identity().node.get();
+        let Some(cable) = self.cable(port) else {
+            return;
+        };
+        let automatic = cable.origin == Origin::Beacon;
+        if automatic && recent {
+            return;
+        }
+        let (port, remote) = (port.get(), cable.way.path.remote());
+        pr_info!(
+            "switch {switch:#018x}: {}\n",
+            core::format_args!("the cable of port {port} to {remote} waits: {reason}")
+        );
+        if automatic {
+            self.complained = Some(now);
+        }
     }
 
     /// What is due for the cable of `port`, if there is one.
@@ -443,13 +489,13 @@ impl State {
         let cookie = cable.line.peer_cookie();
         let (change, message) = cable.line.poll(now());
         let message = message.filter(|message| wanted || !matches!(message, Message::Hello(_)));
-        let parcel = message.and_then(|message| Some((cable.way.try_clone()?, cookie, message)));
+        let parcel = message.and_then(|message| cable.parcel(cookie, message));
         self.follow(port, change);
         parcel
     }
 
     /// The link of `port` follows its cable.
-    fn follow(&mut self, port: PortNum, change: Change) {
+    pub(super) fn follow(&mut self, port: PortNum, change: Change) {
         let words = match change {
             Change::None => return,
             Change::Up(mtu) => {

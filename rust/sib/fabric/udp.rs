@@ -25,6 +25,7 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 use kernel::sync::Arc;
+use proto::fabric::line::Fault;
 use rdma::net::{
     Path,
     Receive,
@@ -91,10 +92,14 @@ impl Way {
     }
 }
 
+/// A random number.
+pub(super) fn random() -> u64 {
+    u64::from(random::u32()) << 32 | u64::from(random::u32())
+}
+
 /// A cookie that names `port`: the rest is random.
 pub(super) fn cookie(port: PortNum) -> u64 {
-    let random = u64::from(random::u32()) << 32 | u64::from(random::u32());
-    random & !0xff | u64::from(port.get())
+    random() & !0xff | u64::from(port.get())
 }
 
 /// The port that `cookie` names.
@@ -137,6 +142,8 @@ drops! {
     Header = "header",
     /// A packet with a wrong ICRC.
     Icrc = "icrc",
+    /// A Hello, or its acknowledgement, without the tag of the fabric key.
+    Key = "key",
     /// A packet for a port without a link.
     NoLink = "no_link",
     /// To be sent, but too large, or without memory.
@@ -175,6 +182,15 @@ impl From<WireError> for Dropped {
             WireError::Icrc => Self::Icrc,
             WireError::OuterKind(_) | WireError::Control => Self::Malformed,
             _ => Self::Header,
+        }
+    }
+}
+
+impl From<Fault> for Dropped {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Wire(error) => error.into(),
+            Fault::Stranger => Self::Stranger,
         }
     }
 }
@@ -290,7 +306,7 @@ impl<'a> Arrival<'a> {
             Kind::Beacon => self.fabric.take_beacon(cx, body, self.from),
             _ => {
                 let irqs = self.irqs;
-                self.fabric.take_control(cx, irqs, body, self.from, &outer)
+                self.fabric.take_control(cx, irqs, datagram, self.from)
             }
         }
     }

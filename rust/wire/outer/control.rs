@@ -56,8 +56,7 @@ pub struct Hello {
     pub nonce: u64,
     /// HelloAck: the nonce of the Hello that it answers. Hello: 0.
     pub echo: u64,
-    /// A message authentication code over the datagram up to here, with the fabric key; 0 if none
-    /// is set.
+    /// HMAC-SHA256 over the datagram up to here, with the fabric key; 0 if the sender has none.
     pub tag: [u8; TAG_LEN],
 }
 
@@ -67,6 +66,38 @@ impl Hello {
 
     /// Offset of the tag in the body: the tag covers the outer header and the body before it.
     pub const TAG_OFFSET: usize = Self::LEN - TAG_LEN;
+
+    /// Size in bytes of what the tag covers, from the beginning of the outer header.
+    pub const COVERED: usize = super::LEN + Self::TAG_OFFSET;
+
+    /// Takes a datagram with a Hello or HelloAck apart, from the outer header on, into what the tag covers
+    /// and the tag.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::Truncated`].
+    pub fn split_tag(datagram: &[u8]) -> Result<(&[u8], &[u8; TAG_LEN]), WireError> {
+        let (covered, rest) = datagram
+            .split_at_checked(Self::COVERED)
+            .ok_or(WireError::Truncated)?;
+        let tag = rest.first_chunk().ok_or(WireError::Truncated)?;
+        Ok((covered, tag))
+    }
+
+    /// The same of a datagram that is being made.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::NoSpace`].
+    pub fn split_tag_mut(
+        datagram: &mut [u8],
+    ) -> Result<(&mut [u8], &mut [u8; TAG_LEN]), WireError> {
+        let (covered, rest) = datagram
+            .split_at_mut_checked(Self::COVERED)
+            .ok_or(WireError::NoSpace)?;
+        let tag = rest.first_chunk_mut().ok_or(WireError::NoSpace)?;
+        Ok((covered, tag))
+    }
 
     /// Reads the body of a Hello or HelloAck.
     ///
@@ -168,6 +199,8 @@ pub enum ByeReason {
     Disabled = 1,
     /// The sender has not heard the receiver for too long.
     Silence = 2,
+    /// The fabric key of the sender has changed: the next handshake shows whether the receiver has it.
+    Key = 3,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -199,6 +232,7 @@ impl Bye {
             0 => ByeReason::Shutdown,
             1 => ByeReason::Disabled,
             2 => ByeReason::Silence,
+            3 => ByeReason::Key,
             _ => return Err(WireError::Control),
         };
         Ok(Self { reason })
@@ -372,6 +406,12 @@ mod tests {
         assert_eq!(out[Hello::TAG_OFFSET..], [0x41; TAG_LEN][..]);
         assert_eq!(Hello::parse(&out), Ok(hello));
         assert_eq!(Hello::parse(&out[1..]), Err(WireError::Truncated));
+        let mut datagram = [0; 88];
+        datagram[16..].copy_from_slice(&out);
+        let (covered, tag) = Hello::split_tag(&datagram).unwrap_or((&[], &[0; TAG_LEN]));
+        assert_eq!(covered, &datagram[..56]);
+        assert_eq!(tag, &[0x41; TAG_LEN]);
+        assert_eq!(Hello::split_tag(&datagram[1..]), Err(WireError::Truncated));
         let mut bad = out;
         bad[9] = 6;
         assert_eq!(Hello::parse(&bad), Err(WireError::Control));
@@ -417,7 +457,7 @@ mod tests {
                 assert_eq!(out, body);
             }
         }
-        assert_eq!(byes, 3);
+        assert_eq!(byes, 4);
         assert_eq!(refusals, 6);
     }
 }

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The handshake of two ends of a cable: with fabric keys, without, and with somebody between them who records
+//! and repeats what they say.
+
+use hmac::{
+    Hmac,
+    Mac as _, //
+};
+use proto::fabric::line::{
+    Change,
+    Fault,
+    Heard,
+    Line,
+    Mac,
+    Message,
+    Obstacle,
+    Oneself,
+    MAX_LEN, //
+};
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use sha2::Sha256;
+use wire::outer::control::{
+    ByeReason,
+    Hello,
+    RefuseReason,
+    TAG_LEN, //
+};
+use wire::outer::{
+    Kind,
+    Outer, //
+};
+use wire::{
+    Guid,
+    Mtu,
+    PortNum, //
+};
+
+/// A key of crates that know nothing of the kernel's.
+#[derive(Clone)]
+struct Key(Vec<u8>);
+
+impl Key {
+    fn hmac(&self, covered: &[u8]) -> Hmac<Sha256> {
+        let mut hmac = Hmac::new_from_slice(&self.0).expect("any length will do");
+        hmac.update(covered);
+        hmac
+    }
+}
+
+impl Mac for Key {
+    fn tag(&self, covered: &[u8]) -> [u8; TAG_LEN] {
+        self.hmac(covered).finalize().into_bytes().into()
+    }
+
+    fn verify(&self, covered: &[u8], tag: &[u8; TAG_LEN]) -> bool {
+        self.hmac(covered).verify_slice(tag).is_ok()
+    }
+}
+
+/// One end, with its key.
+struct End {
+    line: Line,
+    key: Option<Key>,
+    /// Whether its port looks for a link.
+    wanted: bool,
+    ups: usize,
+    downs: usize,
+    refused: usize,
+    obstacles: Vec<Obstacle>,
+}
+
+/// Two ends, and what they have said.
+struct World {
+    ends: [End; 2],
+    now: Instant,
+    /// By whom, and the datagram.
+    log: Vec<(usize, Vec<u8>)>,
+}
+
+fn end(number: u64, key: Option<&str>) -> End {
+    let oneself = Oneself {
+        guid: Guid::new(number),
+        port: PortNum::new(1),
+        mtu: Mtu::B2048,
+    };
+    End {
+        line: Line::new(oneself, number << 8 | 1, number << 32),
+        key: key.map(|text| Key(text.into())),
+        wanted: true,
+        ups: 0,
+        downs: 0,
+        refused: 0,
+        obstacles: Vec::new(),
+    }
+}
+
+impl World {
+    fn new(a: Option<&str>, b: Option<&str>) -> Self {
+        Self {
+            ends: [end(1, a), end(2, b)],
+            now: Instant::default(),
+            log: Vec::new(),
+        }
+    }
+
+    /// The datagram of a message of `from`, which the other end gets.
+    fn send(&mut self, from: usize, cookie: u64, message: Message) {
+        let mut buf = [0; MAX_LEN];
+        let len = message
+            .emit(cookie, self.ends[from].key.as_ref(), &mut buf)
+            .expect("there is room");
+        let datagram = buf[..len].to_vec();
+        self.log.push((from, datagram.clone()));
+        let _ = self.deliver(1 - from, &datagram);
+    }
+
+    /// Gives `datagram` to an end, and what that says to it to the other one.
+    fn deliver(&mut self, to: usize, datagram: &[u8]) -> Result<Heard, Fault> {
+        let end = &mut self.ends[to];
+        let heard = end
+            .line
+            .take(datagram, end.key.as_ref(), end.wanted, self.now)?;
+        end.count(heard.change);
+        end.refused += usize::from(heard.refused);
+        end.obstacles.extend(heard.obstacle);
+        if let Some((cookie, answer)) = heard.answer {
+            self.send(to, cookie, answer);
+        }
+        if let Some(question) = heard.question {
+            self.send(to, 0, question);
+        }
+        Ok(heard)
+    }
+
+    /// Lets time pass.
+    fn run(&mut self, millis: u64) {
+        for _ in 0..millis / 10 {
+            self.now = self.now.after(Duration::from_millis(10));
+            for from in [0, 1] {
+                let cookie = self.ends[from].line.peer_cookie();
+                let (change, message) = self.ends[from].line.poll(self.now);
+                self.ends[from].count(change);
+                let wanted = self.ends[from].wanted;
+                let said =
+                    message.filter(|message| wanted || !matches!(message, Message::Hello(_)));
+                if let Some(message) = said {
+                    self.send(from, cookie, message);
+                }
+            }
+        }
+    }
+
+    /// Sets the key of an end.
+    fn rekey(&mut self, at: usize, key: Option<&str>) {
+        let cookie = self.ends[at].line.peer_cookie();
+        let bye = self.ends[at]
+            .line
+            .renew(self.now.nanos() | 0x77 << 56 | 1, self.now);
+        self.ends[at].key = key.map(|text| Key(text.into()));
+        if let Some(bye) = bye {
+            assert_eq!(bye, Message::Bye(ByeReason::Key));
+            self.ends[at].downs += 1;
+            self.send(at, cookie, bye);
+        }
+    }
+
+    /// What `from` has said so far that is of `kind`.
+    fn said(&self, from: usize, kind: Kind) -> Vec<Vec<u8>> {
+        let of_kind =
+            |datagram: &Vec<u8>| Outer::parse(datagram).map(|(outer, _)| outer.kind) == Ok(kind);
+        let log = self.log.iter().filter(|(by, _)| *by == from);
+        log.map(|(_, datagram)| datagram.clone())
+            .filter(of_kind)
+            .collect()
+    }
+
+    fn up(&self) -> [bool; 2] {
+        [0, 1].map(|at| self.ends[at].line.is_up())
+    }
+}
+
+impl End {
+    fn count(&mut self, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Up(_) => self.ups += 1,
+            Change::Down => self.downs += 1,
+        }
+    }
+}
+
+/// What the kernel makes of the same Hello: see `rust/sib/fabric/key.rs`.
+#[test]
+fn a_tag_is_what_everybody_else_makes_of_it() {
+    let hello = Hello {
+        guid: Guid::new(0x0102_0304_0506_0708),
+        port: PortNum::new(3),
+        mtu: Mtu::B4096,
+        cookie: 0x1112_1314_1516_1718,
+        nonce: 0x2122_2324_2526_2728,
+        echo: 0x3132_3334_3536_3738,
+        tag: [0; TAG_LEN],
+    };
+    let mut buf = [0; MAX_LEN];
+    let key = Key(b"a fabric key".into());
+    let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&key), &mut buf);
+    assert_eq!(len, Ok(MAX_LEN));
+    let (covered, tag) = Hello::split_tag(&buf).expect("whole");
+    assert_eq!(covered.len(), 56);
+    assert_eq!(tag, &GOLDEN);
+    assert!(key.verify(covered, tag));
+}
+
+/// By Python: `hmac.new(b"a fabric key", covered, "sha256")`.
+const GOLDEN: [u8; TAG_LEN] = [
+    0x59, 0x1b, 0x7b, 0xb8, 0xfe, 0x9b, 0xad, 0x24, //
+    0x62, 0x49, 0xb9, 0xe0, 0x38, 0x5e, 0x0b, 0xa2, //
+    0x96, 0x8b, 0xf5, 0x96, 0x75, 0xd3, 0xe7, 0x43, //
+    0x1c, 0x65, 0xbc, 0xcc, 0x57, 0x97, 0x86, 0x5b,
+];
+
+#[test]
+fn one_key_or_none_at_both_ends() {
+    for key in [
+        None,
+        Some("k"),
+        Some("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
+    ] {
+        let mut world = World::new(key, key);
+        world.run(100);
+        assert_eq!(world.up(), [true; 2]);
+        world.run(10_000);
+        for end in &world.ends {
+            assert_eq!((end.ups, end.downs, end.refused), (1, 0, 0));
+            assert!(end.obstacles.is_empty());
+        }
+    }
+}
+
+#[test]
+fn another_key_or_none_at_one_end() {
+    let mut world = World::new(Some("one"), Some("two"));
+    world.run(5000);
+    assert_eq!(world.up(), [false; 2]);
+    for end in &world.ends {
+        assert_eq!(end.ups, 0);
+        assert!(end.refused >= 20);
+        // Said once, not with every Hello.
+        assert_eq!(end.obstacles.len(), 1);
+    }
+    let mut world = World::new(Some("one"), None);
+    world.run(5000);
+    assert_eq!(world.up(), [false; 2]);
+    assert!(world.ends[0].refused >= 20);
+    assert_eq!(world.ends[1].refused, 0);
+    assert_eq!(world.ends[0].obstacles, [Obstacle::Key]);
+    assert_eq!(
+        world.ends[1].obstacles,
+        [Obstacle::Refused(RefuseReason::Key)]
+    );
+}
+
+#[test]
+fn every_byte_under_the_tag_counts() {
+    let mut world = World::new(Some("key"), Some("key"));
+    world.run(100);
+    let cookie = world.ends[1].line.cookie();
+    let hello = world.said(0, Kind::Hello)[0].clone();
+    for at in 0..hello.len() {
+        let mut bad = hello.clone();
+        bad[at] ^= 0x10;
+        let before = world.ends[1].refused;
+        if let Ok(heard) = world.deliver(1, &bad) {
+            let kind = Outer::parse(&bad).map(|(outer, _)| outer.kind);
+            assert!(heard.refused || kind != Ok(Kind::Hello), "byte {at}");
+            assert_eq!(world.ends[1].refused, before + usize::from(heard.refused));
+        }
+        assert_eq!(world.up(), [true; 2]);
+        assert_eq!(world.ends[1].line.cookie(), cookie);
+    }
+    assert_eq!(world.ends[1].downs, 0);
+}
+
+#[test]
+fn a_key_that_changes_ends_the_cable_until_both_have_it() {
+    let mut world = World::new(Some("old"), Some("old"));
+    world.run(1000);
+    world.rekey(0, Some("new"));
+    // The other end hears of it at once.
+    assert_eq!(world.up(), [false; 2]);
+    world.run(3000);
+    assert_eq!(world.up(), [false; 2]);
+    world.rekey(1, Some("new"));
+    world.run(300);
+    assert_eq!(world.up(), [true; 2]);
+    world.run(3000);
+    for end in &world.ends {
+        assert_eq!((end.ups, end.downs), (2, 1));
+    }
+    // A key where there was none, at one end and then at the other.
+    let mut world = World::new(None, None);
+    world.run(1000);
+    world.rekey(1, Some("new"));
+    world.run(1000);
+    assert_eq!(world.up(), [false; 2]);
+    world.rekey(0, Some("new"));
+    world.run(1000);
+    assert_eq!(world.up(), [true; 2]);
+}
+
+#[test]
+fn what_was_recorded_brings_no_cable_up() {
+    // Two lives of both ends, under one key.
+    let mut first = World::new(Some("key"), Some("key"));
+    first.run(2000);
+    let mut second = World::new(Some("key"), Some("key"));
+    let oneself = Oneself {
+        guid: Guid::new(1),
+        port: PortNum::new(1),
+        mtu: Mtu::B2048,
+    };
+    // The other end is dead; its datagrams of the first life come again, after every Hello.
+    second.ends[0].line = Line::new(oneself, 0x99 << 8 | 1, 5 << 40);
+    second.ends[1].wanted = false;
+    for _ in 0..20 {
+        second.run(100);
+        for (_, datagram) in first.log.iter().filter(|(by, _)| *by == 1) {
+            let _ = second.deliver(0, datagram);
+        }
+    }
+    assert!(!second.ends[0].line.is_up());
+    assert_eq!(second.ends[0].ups, 0);
+}
+
+#[test]
+fn what_was_recorded_disturbs_no_cable() {
+    let mut world = World::new(Some("key"), Some("key"));
+    world.run(1000);
+    // End 1 begins a new life, so its first one is old.
+    let old: Vec<_> = world.log.clone();
+    let fresh = end(2, Some("key"));
+    world.ends[1] = fresh;
+    let oneself = Oneself {
+        guid: Guid::new(2),
+        port: PortNum::new(1),
+        mtu: Mtu::B2048,
+    };
+    world.ends[1].line = Line::new(oneself, 0x55 << 8 | 1, 6 << 40);
+    world.run(2000);
+    assert_eq!(world.up(), [true; 2]);
+    let (ups, downs) = (world.ends[0].ups, world.ends[0].downs);
+    assert_eq!((ups, downs), (2, 1));
+    let said = world.log.len();
+    let rounds = 100;
+    for _ in 0..rounds {
+        for (by, datagram) in &old {
+            let _ = world.deliver(1 - by, datagram);
+            // Sent back to who has said it.
+            let _ = world.deliver(*by, datagram);
+        }
+        world.run(20);
+    }
+    assert_eq!(world.up(), [true; 2]);
+    assert_eq!((world.ends[0].ups, world.ends[0].downs), (ups, downs));
+    assert_eq!((world.ends[1].ups, world.ends[1].downs), (1, 0));
+    // Nor does it make them talk without end: an answer for each Hello, and a question now and then.
+    let hellos = old.iter().filter(|(_, datagram)| {
+        Outer::parse(datagram).map(|(outer, _)| outer.kind) == Ok(Kind::Hello)
+    });
+    let most = rounds * hellos.count() + 200;
+    assert!(
+        world.log.len() - said < most,
+        "{} of {most}",
+        world.log.len() - said
+    );
+}
+
+#[test]
+fn an_acknowledgement_counts_once() {
+    let mut world = World::new(Some("key"), Some("key"));
+    world.run(500);
+    let acknowledgements = world.said(1, Kind::HelloAck);
+    assert!(!acknowledgements.is_empty());
+    world.ends[0].wanted = false;
+    let bye = world.ends[0].line.leave(ByeReason::Disabled);
+    assert!(bye.is_some());
+    world.ends[0].wanted = true;
+    for datagram in &acknowledgements {
+        let _ = world.deliver(0, datagram);
+    }
+    assert!(!world.ends[0].line.is_up());
+}
+
+#[test]
+fn a_hello_with_another_cookie_is_a_new_life_only_if_that_answers() {
+    let mut world = World::new(None, None);
+    world.run(500);
+    // Without a key somebody else makes one up.
+    let forged = Hello {
+        guid: Guid::new(2),
+        port: PortNum::new(1),
+        mtu: Mtu::B256,
+        cookie: 0xdead,
+        nonce: 1,
+        echo: 0,
+        tag: [0; TAG_LEN],
+    };
+    let mut buf = [0; MAX_LEN];
+    let unkeyed: Option<&Key> = None;
+    assert_eq!(
+        Message::Hello(forged).emit(0, unkeyed, &mut buf),
+        Ok(MAX_LEN)
+    );
+    for _ in 0..50 {
+        assert!(world.deliver(0, &buf).is_ok());
+        world.run(50);
+    }
+    assert_eq!(world.up(), [true; 2]);
+    assert_eq!((world.ends[0].ups, world.ends[0].downs), (1, 0));
+}
+
+#[test]
+fn a_port_that_is_disabled_does_not_train() {
+    let mut world = World::new(Some("key"), Some("key"));
+    world.ends[1].wanted = false;
+    world.run(10);
+    let cookie = world.ends[1].line.cookie();
+    assert!(!world.ends[1].line.is_up());
+    assert_ne!(cookie, 0);
+    assert!(world.said(1, Kind::HelloAck).is_empty());
+}

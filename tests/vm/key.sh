@@ -1,0 +1,181 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+# vm-long: --kernel debug --timeout 900
+#
+# The fabric key: cables come up between ends that have the same one, and between no
+# others; handshakes that somebody has recorded and repeats do nothing.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cables.sh"
+
+REPLAY="$(dirname "$0")/key/replay.py"
+COMMON=$CONFIG/key
+
+switches() {
+	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = "$1" ]
+}
+
+# key FILE TEXT: sets a key.
+key() {
+	printf '$ %s: "%s"\n' "$1" "$2"
+	printf '%s\n' "$2" >"$1" || fail "the key was not taken"
+}
+
+# refuses_key FILE TEXT
+refuses_key() {
+	! printf '%s\n' "$2" >"$1" 2>/dev/null || fail "$1 took a key of ${#2} bytes"
+}
+
+# shows WORD FILE: that and nothing else is to be read of a key.
+shows() {
+	[ "$(cat "$2")" = "$1" ] || fail "$2 says '$(cat "$2")', not '$1'"
+}
+
+# dropped CAUSE NETDEV: how many datagrams the switch there has dropped for that.
+dropped() {
+	sed -n "s/^$1 //p" "/sys/kernel/debug/sib/$(fabric "$2")/dropped"
+}
+
+# refused NETDEV: how many handshakes the switch there has refused.
+refused() {
+	dropped key "$1"
+}
+
+# fabric NETDEV: the name of its fabric.
+fabric() {
+	echo "sib-$(tr -d : <"/sys/class/net/$1/address")"
+}
+
+# said TEXT: how often the log has it.
+said() {
+	dmesg | grep -c "sib: .*$1"
+}
+
+# stays_down: the cable is not there, nor does it come.
+stays_down() {
+	within 5 switches 1 || fail "the cable is there"
+	sleep 2
+	switches 1 || fail "the cable has come"
+}
+
+comes() {
+	within 10 switches 2 || fail "the cable has not come"
+}
+
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
+run modprobe sib
+configfs_up
+veth
+hca_up sib0 v0
+hca_up sib1 v1
+long=$(printf '%064d' 0)
+
+step "What a key can be, and what is to be read of it"
+shows none "$COMMON"
+refuses_key "$COMMON" "${long}1"
+shows none "$COMMON"
+key "$COMMON" "$long"
+shows set "$COMMON"
+! grep -r 0000 $CONFIG || fail "the key can be read"
+key "$COMMON" ""
+shows none "$COMMON"
+
+step "The same key at both ends"
+for end in a b; do
+	mkdir $CONFIG/$end
+	refuses_key $CONFIG/$end/key "${long}1"
+	key $CONFIG/$end/key "a secret"
+	shows set $CONFIG/$end/key
+done
+echo v0 >$CONFIG/a/netdev
+echo v1 >$CONFIG/b/netdev
+link_address v1 >$CONFIG/a/remote
+link_address v0 >$CONFIG/b/remote
+python3 -B "$REPLAY" record v1 /tmp/handshake 3 &
+recorder=$!
+within 20 test -e /tmp/handshake || fail "nobody records"
+run tee $CONFIG/a/enable $CONFIG/b/enable <<<1
+comes
+wait $recorder || fail "the recorder"
+[ "$(refused v0) $(refused v1)" = "0 0" ] || fail "handshakes were refused"
+
+step "Another key at one end"
+key $CONFIG/b/key "another secret"
+stays_down
+[ "$(refused v0)" -gt 5 ] || fail "$(refused v0) handshakes refused at v0"
+[ "$(refused v1)" -gt 5 ] || fail "$(refused v1) handshakes refused at v1"
+[ "$(said 'waits: its other end has')" = 2 ] || fail "the log does not say once at each end why"
+
+step "No key at one end"
+key $CONFIG/b/key ""
+stays_down
+
+step "The right one"
+key $CONFIG/b/key "a secret"
+comes
+ups=$(said 'is up') downs=$(said 'is down')
+key $CONFIG/b/key "a secret"
+sleep 1
+[ "$(said 'is down')" = "$downs" ] || fail "the key that was there has disturbed the cable"
+
+step "Handshakes that were recorded, while the cable is up"
+strangers=$(dropped stranger v1)
+run python3 -B "$REPLAY" repeat v1 /tmp/handshake 200
+# Answers go to the end that has said them once, which has another cookie by now.
+[ "$(dropped stranger v1)" -ge $((strangers + 200)) ] || fail "they have not arrived"
+switches 2 || fail "the cable is gone"
+[ "$(said 'is up') $(said 'is down')" = "$ups $downs" ] || fail "the cable was disturbed"
+opensm_up sib0
+wait_active 60 sib0 sib1
+pair sib0 sib1 ibv_rc_pingpong -n 40
+opensm_down
+
+step "And while the other end is not there"
+echo 0 >$CONFIG/b/enable
+within 5 switches 1 || fail "the cable is still there"
+run python3 -B "$REPLAY" repeat v1 /tmp/handshake 200
+[ "$(said 'is up')" = "$ups" ] || fail "a cable has come up to nobody"
+echo 1 >$CONFIG/b/enable
+comes
+
+step "The key of all cables"
+key "$COMMON" "common"
+key $CONFIG/b/key ""
+stays_down
+key $CONFIG/a/key ""
+comes
+downs=$(said 'is down')
+key "$COMMON" "common, but another one"
+[ "$(said 'is down')" -gt "$downs" ] || fail "the cable has not noticed"
+comes
+key "$COMMON" ""
+comes
+run rmdir $CONFIG/a $CONFIG/b
+within 5 switches 1 || fail "the cable is still there"
+run rdma link del sib1
+run rdma link del sib0
+run modprobe -r sib
+
+step "Cables that come by themselves"
+as_it_comes
+run modprobe sib
+key "$COMMON" "common"
+hca_up sib0 v0
+hca_up sib1 v1
+comes
+# One end is configured, and has another key from the beginning.
+mkdir $CONFIG/a
+key $CONFIG/a/key "another one"
+echo v0 >$CONFIG/a/netdev
+link_address v1 >$CONFIG/a/remote
+run tee $CONFIG/a/enable <<<1
+stays_down
+[ "$(refused v1)" -gt 0 ] || fail "the automatic end has refused nothing"
+key $CONFIG/a/key "common"
+comes
+run rmdir $CONFIG/a
+run rdma link del sib1
+run rdma link del sib0
+run ip link del v0
+run modprobe -r sib
