@@ -120,14 +120,19 @@ static bool has_event(struct side *side, int ms)
 	return poll(&fd, 1, ms) == 1;
 }
 
-/* The next event, which must be this one. */
+/*
+ * The next event, which must be this one. On a busy machine any answer to a LAP may be
+ * so late that the peer is asked for patience first.
+ */
 static struct sib_cm_event expect(struct side *side,
 				  enum sib_cm_event_type type)
 {
 	struct sib_cm_event event;
 
-	check(has_event(side, DUE_MS), "event %d is not told", type);
-	order(side, SIB_CM_IOC_GET_EVENT, &event);
+	do {
+		check(has_event(side, DUE_MS), "event %d is not told", type);
+		order(side, SIB_CM_IOC_GET_EVENT, &event);
+	} while (event.type == SIB_CM_MRA_RECEIVED && event.type != type);
 	check(event.type == type, "event %u, status %u; due was %d", event.type,
 	      event.status, type);
 	return event;

@@ -49,15 +49,20 @@ static int try_cm(int i, unsigned long request, void *arg)
 		check(!error, #request " of side %d: %s", i, strerror(error));\
 	} while (0)
 
-/* The next event of a side, which has to be of this type. */
+/*
+ * The next event of a side, which has to be of this type. On a busy machine an answer to
+ * a LAP may be so late that its sender is asked for patience first.
+ */
 static struct sib_cm_event await_event(int i, uint32_t type)
 {
 	struct pollfd fd = { .fd = desks[i].fd, .events = POLLIN };
 	struct sib_cm_event event;
 
-	check(poll(&fd, 1, DUE_MS) == 1, "side %d: no event of type %u", i,
-	      type);
-	cm(i, SIB_CM_IOC_GET_EVENT, &event);
+	do {
+		check(poll(&fd, 1, DUE_MS) == 1, "side %d: no event of type %u",
+		      i, type);
+		cm(i, SIB_CM_IOC_GET_EVENT, &event);
+	} while (event.type == SIB_CM_MRA_RECEIVED);
 	check(event.type == type, "side %d: event %u with status %u, not %u", i,
 	      event.type, event.status, type);
 	return event;

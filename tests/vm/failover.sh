@@ -9,7 +9,7 @@
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/rails.sh"
 
-LOG=/tmp/sibcm.log
+LOG=/tmp/sibcm.log HEARD=/tmp/sibcm.listener
 
 # said TEXT COUNT: whether sibcm has said this so often.
 said() {
@@ -38,9 +38,9 @@ hca_up sib1 sibnet0
 wait_active 20 sib0 sib1
 
 step "Two devices of two ports each, and a connection"
-"$USER_PROGRAMS/sibcm" listen sib1 &
+"$USER_PROGRAMS/sibcm" listen sib1 > >(tee $HEARD) 2>&1 &
 LISTENER=$!
-sleep 1
+within 20 grep -q '^to connect' $HEARD || fail "nobody listens"
 read -r lid </sys/class/infiniband/sib1/ports/1/lid
 read -r gid </sys/class/infiniband/sib1/ports/1/gids/0
 "$USER_PROGRAMS/sibcm" connect -i 0.25 sib0 "$lid" "$gid" > >(tee $LOG) 2>&1 &
