@@ -322,6 +322,13 @@ pub(crate) enum EventType {
     Removed,
 }
 
+impl Event {
+    /// Whether a peer offers a path.
+    pub(crate) fn is_offer(&self) -> bool {
+        self.event_type == EventType::LapReceived as u32
+    }
+}
+
 /// The first byte of the numbers of all ioctls.
 const MAGIC: u32 = 0xcb;
 

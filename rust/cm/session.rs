@@ -129,12 +129,18 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Adds an event. If there is no memory for it, it is lost.
+    /// Adds an event. If there is no memory for it, it is lost. An offer of a path takes the place of one that has not
+    /// been read, so that a peer cannot have any number of them kept.
     pub(crate) fn push(&self, event: abi::Event) {
         let Ok(event) = KBox::new(event, GFP_KERNEL) else {
             return;
         };
-        let pushed = self.events.lock().push(event, GFP_KERNEL);
+        let mut events = self.events.lock();
+        if event.is_offer() {
+            events.retain(|old| old.id != event.id || !old.is_offer());
+        }
+        let pushed = events.push(event, GFP_KERNEL);
+        drop(events);
         if pushed.is_ok() {
             self.readers.notify_all();
         }

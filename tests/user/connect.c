@@ -390,18 +390,24 @@ static void part(void)
 	destroy(&passive, passive.id);
 }
 
-static int offer(const struct sib_cm_path *path)
+static int offer_for(const struct sib_cm_path *path, uint8_t response,
+		     uint8_t retries)
 {
 	struct sib_cm_send_lap lap = {
 		.id = active.id,
-		.response_timeout = RESPONSE,
-		.retries = RETRIES,
+		.response_timeout = response,
+		.retries = retries,
 		.private_data_len = 4,
 		.path = *path,
 		.private_data = "this",
 	};
 
 	return command(&active, SIB_CM_IOC_SEND_LAP, &lap);
+}
+
+static int offer(const struct sib_cm_path *path)
+{
+	return offer_for(path, RESPONSE, RETRIES);
 }
 
 static int answer(uint32_t generation, uint8_t status)
@@ -471,6 +477,16 @@ static void test_alternate_path(uint32_t listener)
 	event = expect(&active, SIB_CM_APR_RECEIVED);
 	expect_data(&event, "well");
 	check(event.status == 3, "status %u", event.status);
+
+	/* Replaced before the program has read of it: it reads of the newer one alone. */
+	check(!offer_for(&here, HASTY, 0), "no hasty LAP: %m");
+	expect(&active, SIB_CM_LAP_ERROR);
+	check(!offer(&here), "no LAP after that: %m");
+	expect(&active, SIB_CM_MRA_RECEIVED);
+	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	check(!answer(event.generation, 3), "an old LAP is told of");
+	expect(&active, SIB_CM_APR_RECEIVED);
+	check(!has_event(&passive, 0), "two LAPs are told of");
 
 	/* Taken, after the consumer took its time. */
 	check(!offer(&here), "no second LAP: %m");
