@@ -24,6 +24,7 @@ use proto::cm::{
 use rdma::cm::{
     Adapter,
     Manager,
+    QpEvent,
     Verdict, //
 };
 use rdma::ib::{
@@ -104,10 +105,24 @@ impl Manager for Desk {
         }
     }
 
-    fn migrated(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Arc<Device>, qpn: u32) {
-        if let Some(connection) = self.0.connection_of(device, qpn) {
-            connection.migrated(&mut cx, s);
+    fn qp_event(
+        &self,
+        mut cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &Arc<Device>,
+        qpn: u32,
+        event: QpEvent,
+    ) -> Verdict {
+        match event {
+            QpEvent::Migrated => {
+                if let Some(connection) = self.0.connection_of(device, qpn) {
+                    connection.migrated(&mut cx, s);
+                }
+            }
+            // The program has its queue pair, and says what it does with it.
+            QpEvent::MigrationFailed | QpEvent::Gone => {}
         }
+        Verdict::Pass
     }
 }
 

@@ -22,7 +22,16 @@
 //!         if for_us(mad) { Verdict::Consumed } else { Verdict::Pass }
 //!     }
 //!
-//!     fn migrated(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter, _: u32) {}
+//!     fn qp_event(
+//!         &self,
+//!         _: Cx<'_, Unlocked>,
+//!         _: Sleepable<'_>,
+//!         _: &Adapter,
+//!         _: u32,
+//!         _: QpEvent,
+//!     ) -> Verdict {
+//!         Verdict::Pass
+//!     }
 //!
 //!     fn remove(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter) {}
 //! }
@@ -45,8 +54,11 @@ pub use client::{
     Manager,
     Registration, //
 };
-pub use hook::Verdict;
 pub(crate) use hook::{
-    migrated,
-    offer, //
+    offer,
+    qp_event, //
+};
+pub use hook::{
+    QpEvent,
+    Verdict, //
 };

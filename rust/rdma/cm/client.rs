@@ -6,6 +6,7 @@ use super::adapter::Adapter;
 use super::hook::{
     self,
     Entry,
+    QpEvent,
     Verdict, //
 };
 use crate::ib::Mad;
@@ -43,8 +44,17 @@ pub trait Manager: Send + Sync + Sized + 'static {
         mad: &Mad<'_>,
     ) -> Verdict;
 
-    /// Learns that a queue pair, given by its number, has gone over to its alternate path, before its owner does.
-    fn migrated(&self, cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Self::Device, qpn: u32);
+    /// Learns what has become of a queue pair, given by its number, before its owner does.
+    ///
+    /// Its owner may hold locks of its own, and may be what frees memory.
+    fn qp_event(
+        &self,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        device: &Self::Device,
+        qpn: u32,
+        event: QpEvent,
+    ) -> Verdict;
 }
 
 /// A manager and what the driver knows of it.
@@ -89,7 +99,7 @@ impl<M: Manager> Registration<M> {
                     remove: remove::<M>,
                     forget: forget::<M>,
                     receive: receive::<M>,
-                    migrated: migrated::<M>,
+                    qp_event: qp_event::<M>,
                     client: hook::client(name),
                 },
                 manager,
@@ -180,15 +190,16 @@ unsafe fn receive<M: Manager>(
 
 /// # Safety
 ///
-/// As `migrated` of an [`Entry`] whose context is an `M`.
-unsafe fn migrated<M: Manager>(
+/// As `qp_event` of an [`Entry`] whose context is an `M`.
+unsafe fn qp_event<M: Manager>(
     context: *const c_void,
     data: *const c_void,
     cx: Cx<'_, Unlocked>,
     s: Sleepable<'_>,
     qpn: u32,
-) {
+    event: QpEvent,
+) -> Verdict {
     // SAFETY: As in `receive`.
     let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
-    manager.migrated(cx, s, device, qpn);
+    manager.qp_event(cx, s, device, qpn, event)
 }

@@ -33,13 +33,24 @@ use kernel::sync::atomic::{
 use kernel::types::Opaque;
 use sib_bindings as bindings;
 
-/// What becomes of a datagram that was offered.
+/// What becomes of a datagram, or of an event of a queue pair, that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is not for this manager: others get it.
+    /// It is not for this manager alone: others get it.
     Pass,
     /// It was for this manager, and nobody else sees it.
     Consumed,
+}
+
+/// What has become of a connected queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpEvent {
+    /// It has gone over to its alternate path. If this is consumed, its owner is not told.
+    Migrated,
+    /// Its peer has gone over to a path that is not its alternate one. If this is consumed, its owner is not told.
+    MigrationFailed,
+    /// Its owner has put it into RESET or ERR, or destroys it: its connection is over.
+    Gone,
 }
 
 /// A manager without its types. The first argument of all functions is `context`.
@@ -60,9 +71,15 @@ pub(super) struct Entry {
         Sleepable<'_>,
         &Mad<'_>,
     ) -> Verdict,
-    /// Tells that a queue pair of a device has gone over to its alternate path, as [`Self::receive`].
-    pub(super) migrated:
-        unsafe fn(*const c_void, *const c_void, Cx<'_, Unlocked>, Sleepable<'_>, u32),
+    /// Tells what has become of a queue pair of a device, given by its number, as [`Self::receive`].
+    pub(super) qp_event: unsafe fn(
+        *const c_void,
+        *const c_void,
+        Cx<'_, Unlocked>,
+        Sleepable<'_>,
+        u32,
+        QpEvent,
+    ) -> Verdict,
     /// What ib_core knows of the manager.
     pub(super) client: Opaque<bindings::ib_client>,
 }
@@ -263,21 +280,23 @@ pub(crate) unsafe fn offer(
     verdict.unwrap_or(Verdict::Pass)
 }
 
-/// Tells the manager, if there is one, that a queue pair has gone over to its alternate path.
+/// Tells the manager, if there is one, what has become of a queue pair.
 ///
 /// # Safety
 ///
 /// As [`offer`].
-pub(crate) unsafe fn migrated(
+pub(crate) unsafe fn qp_event(
     device: *mut bindings::ib_device,
     cx: Cx<'_, Unlocked>,
     s: Sleepable<'_>,
     qpn: u32,
-) {
+    event: QpEvent,
+) -> Verdict {
     // SAFETY: As in `offer`.
-    unsafe {
+    let verdict = unsafe {
         with_manager(device, |entry, data| {
-            (entry.migrated)(entry.context, data, cx, s, qpn);
+            (entry.qp_event)(entry.context, data, cx, s, qpn, event)
         })
     };
+    verdict.unwrap_or(Verdict::Pass)
 }

@@ -14,6 +14,7 @@ use super::device::DeviceObj;
 use super::pd::PdObj;
 use super::srq::SrqObj;
 use super::task;
+use crate::cm;
 use crate::ib::abi::CreateQpResp;
 use crate::ib::mmap::Mapping;
 use crate::ib::obj::Obj;
@@ -33,6 +34,11 @@ use crate::ib::{
 };
 use crate::mem::KernelSpace;
 use crate::ring::Ring;
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
 use kernel::error::from_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -217,7 +223,7 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
     udata: *mut bindings::ib_udata,
 ) -> c_int {
     // SAFETY: The operation may sleep.
-    let (cx, s) = unsafe { task() };
+    let (mut cx, s) = unsafe { task() };
     from_result(|| {
         // SAFETY: `udata` is that of this call.
         if let Some(udata) = unsafe { Udata::from_raw(udata) } {
@@ -230,9 +236,27 @@ pub(super) unsafe extern "C" fn modify_qp<D: Driver>(
         // SAFETY: ib_core lends the attributes for the call.
         let attr = attr_from_c(unsafe { &*attr }, mask)?;
         // SAFETY: The object has a value, and nobody destroys it now.
-        D::modify_qp(cx, s, unsafe { &QpObj::<D>::get(qp).qp }, &attr, mask)?;
+        let data = unsafe { QpObj::<D>::get(qp) };
+        D::modify_qp(cx.reborrow(), s, &data.qp, &attr, mask)?;
+        let ends = matches!(attr.state, QpState::Reset | QpState::Err);
+        if mask.contains(QpAttrMask::STATE) && ends {
+            // SAFETY: Nobody destroys the queue pair now.
+            unsafe { gone(qp, data.ty, cx, s) };
+        }
         Ok(0)
     })
+}
+
+/// Tells the connection manager that a queue pair has no connection any more.
+///
+/// # Safety
+///
+/// The queue pair is alive for the call.
+unsafe fn gone(qp: *mut bindings::ib_qp, ty: QpType, cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
+    if matches!(ty, QpType::Rc | QpType::Uc) {
+        // SAFETY: Promised by the caller; the device lives longer.
+        unsafe { cm::qp_event((*qp).device, cx, s, (*qp).qp_num, cm::QpEvent::Gone) };
+    }
 }
 
 /// The attributes that `mask` names; the others are as in reset.
@@ -360,7 +384,11 @@ pub(super) unsafe extern "C" fn destroy_qp<D: Driver>(
     let (mut cx, s) = unsafe { task() };
     from_result(|| {
         // SAFETY: The object has a value, which is not taken before the end of this borrow.
-        D::destroy_qp(cx.reborrow(), s, unsafe { &QpObj::<D>::get(qp).qp })?;
+        let data = unsafe { QpObj::<D>::get(qp) };
+        // Before another queue pair can get its number.
+        // SAFETY: Nobody else destroys the queue pair.
+        unsafe { gone(qp, data.ty, cx.reborrow(), s) };
+        D::destroy_qp(cx.reborrow(), s, &data.qp)?;
         // SAFETY: Nobody uses the object but upcalls, which do not look at the value.
         let data = unsafe { QpObj::<D>::take(qp) };
         data.link.close(&mut cx, s);

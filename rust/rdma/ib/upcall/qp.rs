@@ -94,6 +94,34 @@ impl QpLink {
         QpUpcall(self.clone())
     }
 
+    /// Tells the connection manager of what concerns it.
+    ///
+    /// # Safety
+    ///
+    /// The gate has a pass.
+    unsafe fn offer(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        event: QpEvent,
+    ) -> cm::Verdict {
+        let event = match event {
+            QpEvent::PathMig => cm::QpEvent::Migrated,
+            QpEvent::PathMigErr => cm::QpEvent::MigrationFailed,
+            QpEvent::Fatal
+            | QpEvent::RequestError
+            | QpEvent::AccessError
+            | QpEvent::CommEst
+            | QpEvent::SqDrained
+            | QpEvent::LastWqeReached => return cm::Verdict::Pass,
+        };
+        // SAFETY: The queue pair, and so its device, is alive while the gate has a pass.
+        unsafe {
+            let qp = self.raw;
+            cm::qp_event((*qp).device, cx.reborrow(), s, (*qp).qp_num, event)
+        }
+    }
+
     /// Runs the event handler.
     ///
     /// # Safety
@@ -124,14 +152,12 @@ impl Run for QpLink {
         let due = this.due.xchg(0, Full);
         for event in ORDER {
             if due & bit(event) != 0 {
-                if event == QpEvent::PathMig {
-                    // SAFETY: The queue pair, and so its device, is alive while the pass is held.
-                    unsafe {
-                        cm::migrated((*this.raw).device, cx.reborrow(), s, (*this.raw).qp_num);
+                // SAFETY: The pass is held.
+                unsafe {
+                    if this.offer(&mut cx, s, event) == cm::Verdict::Pass {
+                        this.tell(event);
                     }
                 }
-                // SAFETY: The pass is held.
-                unsafe { this.tell(event) };
             }
         }
     }
