@@ -119,6 +119,11 @@ impl Manager for Desk {
                     connection.migrated(&mut cx, s);
                 }
             }
+            QpEvent::Heard => {
+                if let Some(connection) = self.0.connection_of(device, qpn) {
+                    let _ = connection.step(&mut cx, s, Event::Confirmed, None);
+                }
+            }
             // The program has its queue pair, and says what it does with it.
             QpEvent::MigrationFailed | QpEvent::Gone => {}
         }

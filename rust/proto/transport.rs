@@ -28,6 +28,7 @@ mod deferral;
 pub mod env;
 mod inbound;
 pub mod migration;
+mod probe;
 pub mod qp;
 pub mod qp_state;
 mod requester;

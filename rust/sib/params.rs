@@ -51,8 +51,20 @@ pub(crate) fn check() -> Result {
             1,
         ),
         (
-            "strict_apm",
-            u64::from(value::<u8>(module_parameters::strict_apm.value())),
+            "apm_follow",
+            u64::from(value::<u8>(module_parameters::apm_follow.value())),
+            0,
+            1,
+        ),
+        (
+            "apm_pardon",
+            u64::from(value::<u8>(module_parameters::apm_pardon.value())),
+            0,
+            1,
+        ),
+        (
+            "apm_probe",
+            u64::from(value::<u8>(module_parameters::apm_probe.value())),
             0,
             1,
         ),
@@ -89,9 +101,19 @@ pub(crate) fn beacons() -> bool {
     value::<u8>(module_parameters::beacons.value()) != 0
 }
 
-/// Whether what an unordered network does to a migration is an error.
-pub(crate) fn strict_apm() -> bool {
-    value::<u8>(module_parameters::strict_apm.value()) != 0
+/// Whether queue pairs follow peers that migrate before they know that both ends are ready to.
+pub(crate) fn apm_follow() -> bool {
+    value::<u8>(module_parameters::apm_follow.value()) != 0
+}
+
+/// Whether queue pairs take packets from before their peers had an alternate path.
+pub(crate) fn apm_pardon() -> bool {
+    value::<u8>(module_parameters::apm_pardon.value()) != 0
+}
+
+/// Whether queue pairs ask their peers if there is no traffic to learn of their paths from.
+pub(crate) fn apm_probe() -> bool {
+    value::<u8>(module_parameters::apm_probe.value()) != 0
 }
 
 /// The UDP port that the fabrics of this host listen on.

@@ -488,6 +488,9 @@ impl Qp {
     fn deliver(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
         if !events.is_empty() {
             events.for_each(|event| self.upcall.event(cx, event));
+            if events.heard {
+                self.upcall.heard(cx);
+            }
         }
         for cq in [&self.send_cq, &self.recv_cq] {
             if cq.notify(cx, irqs) {

@@ -93,9 +93,17 @@ module! {
             default: 1,
             description: "1: switches find each other on their layer 2, and are cabled",
         },
-        strict_apm: u8 {
-            default: 0,
-            description: "1: a migration that comes too early or too late is an error, as the IBA has it",
+        apm_follow: u8 {
+            default: 1,
+            description: "0: a peer that migrates before this end is armed is not followed, as the IBA has it",
+        },
+        apm_pardon: u8 {
+            default: 1,
+            description: "0: a packet from before the alternate path is a failed migration, as the IBA has it",
+        },
+        apm_probe: u8 {
+            default: 1,
+            description: "0: connections without traffic are not armed, as the IBA has it",
         },
         udp_port: u16 {
             default: 61515,

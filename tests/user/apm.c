@@ -38,6 +38,8 @@ static void move(int port)
 
 	check(!order(&sides[mover], IBV_MIG_MIGRATED),
 	      "modify_qp to MIGRATED: %m");
+	if (sides[0].end.type == IBV_QPT_RC && rng_below(&rng, 2))
+		await_move();
 	step();
 	step();
 	check_moved(port);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define DUE_MS 60000
 #define DEPTH 16u
@@ -281,13 +282,37 @@ void load_path(int port)
 		      "modify_qp: no alternate path: %m");
 }
 
+/* Both sides come to this state without a message. */
+static void await_state(enum ibv_mig_state state)
+{
+	uint64_t end = now_ms() + DUE_MS;
+
+	for (int i = 0; i < 2; i++)
+		while (query(&sides[i]).path_mig_state != state) {
+			check(now_ms() < end, "side %d waits for state %d", i,
+			      state);
+			usleep(1000);
+		}
+}
+
 void arm_loaded(int port)
 {
 	int other = PORTS + 1 - port;
 
-	check_state(other, port, IBV_MIG_REARM);
+	if (sides[0].end.type == IBV_QPT_RC) {
+		await_state(IBV_MIG_ARMED);
+	} else {
+		check_state(other, port, IBV_MIG_REARM);
+		step();
+	}
+	check_state(other, port, IBV_MIG_ARMED);
 	step();
 	check_state(other, port, IBV_MIG_ARMED);
+}
+
+void await_move(void)
+{
+	await_state(IBV_MIG_MIGRATED);
 }
 
 void check_moved(int port)

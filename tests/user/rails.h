@@ -69,8 +69,10 @@ void show_state(const char *name);
 void rails_survey(void);
 /* Loads the path by this port as the alternate one. */
 void load_path(int port);
-/* What is loaded is armed by traffic. */
+/* What is loaded is armed: of reliable connections without a message. */
 void arm_loaded(int port);
+/* Both sides of a reliable connection migrate without a message. */
+void await_move(void);
 
 /* Both sides have been told once that they have gone to this port. */
 void check_moved(int port);

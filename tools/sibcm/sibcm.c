@@ -64,8 +64,6 @@ struct side {
 	int alternate;
 	bool is_connected;
 	bool is_active;
-	/* The peer has not been heard since the path changed. */
-	bool is_unsettled;
 	bool is_offering;
 	uint64_t sent;
 	uint64_t echoed;
@@ -463,7 +461,6 @@ static void on_async(struct side *side)
 		       side->port, side->alternate);
 		side->port = side->alternate;
 		side->alternate = 0;
-		side->is_unsettled = true;
 		notify(side, SIB_CM_PATH_MIG);
 	}
 	ibv_ack_async_event(&event);
@@ -475,10 +472,6 @@ static void on_message(struct side *side, uint64_t slot)
 
 	memcpy(&number, side->buffers[slot], sizeof(number));
 	post_recv(side, slot - DEPTH);
-	if (side->is_unsettled) {
-		side->is_unsettled = false;
-		notify(side, SIB_CM_PATH_CONFIRMED);
-	}
 	if (!side->is_active) {
 		post_send(side, number);
 		return;

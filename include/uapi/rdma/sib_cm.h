@@ -170,7 +170,9 @@ enum sib_cm_fact {
 	SIB_CM_COMM_EST,
 	/* The queue pair has gone over to the alternate path: IBV_EVENT_PATH_MIG. Nothing new if MIGRATED was told. */
 	SIB_CM_PATH_MIG,
-	/* The peer has been heard on the path that the queue pair has gone over to. */
+	/* The peer has been heard on the path that the queue pair has gone over to. Devices of sib tell that
+	 * by themselves.
+	 */
 	SIB_CM_PATH_CONFIRMED,
 	/* The path of an APR has not been loaded into the queue pair after all. */
 	SIB_CM_PATH_UNLOADED,

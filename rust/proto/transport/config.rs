@@ -88,6 +88,8 @@ pub struct QpConfig {
     /// Whether a packet that the peer sent before it had an alternate path may still come on the primary path.
     /// The IBA's networks keep the order of packets, so that it reports such a one as a failed migration.
     pub pardon_late: bool,
+    /// Whether an end without traffic asks its peer, in order to be armed, and to be followed (RC).
+    pub probes: bool,
     /// Path MTU (RC, UC).
     pub mtu: Mtu,
     /// The P_Key that `pkey_index` names.

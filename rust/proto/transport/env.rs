@@ -241,4 +241,8 @@ pub trait Env {
 
     /// Reports an asynchronous event, to be delivered when no lock is held.
     fn event(&mut self, event: QpEvent);
+
+    /// The peer has been heard on the path that has become the primary one. Nothing for consumers, but for who loads
+    /// the next path.
+    fn heard(&mut self);
 }

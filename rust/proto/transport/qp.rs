@@ -18,6 +18,7 @@ use crate::transport::migration::{
     MigState,
     Verdict, //
 };
+use crate::transport::probe::Probe;
 use crate::transport::qp_state::{
     self,
     AttrMask,
@@ -133,6 +134,9 @@ pub struct Qp<S, R> {
     deferral: Deferral,
     /// Whether the consumer knows, since the queue pair is armed, that a migration of the peer failed.
     refused: bool,
+    /// Whether the peer has not been heard since the migration.
+    unheard: bool,
+    probe: Probe,
 }
 
 impl<S, R> Qp<S, R>
@@ -153,6 +157,8 @@ where
             responded: false,
             deferral: Deferral::default(),
             refused: false,
+            unheard: false,
+            probe: Probe::default(),
         }
     }
 
@@ -237,6 +243,8 @@ where
                 self.deferral = Deferral::default();
                 self.config.alternate = None;
                 self.config.mig_state = MigState::Migrated;
+                self.unheard = false;
+                self.probe.stop();
             }
             (QpState::Init, QpState::Rtr) => {
                 self.responder.open(config);
@@ -250,7 +258,10 @@ where
         self.state = to;
         match change {
             Change::None => {}
-            Change::Rearm => self.config.mig_state = MigState::Rearm,
+            Change::Rearm => {
+                self.config.mig_state = MigState::Rearm;
+                self.ask();
+            }
             Change::Migrate => self.migrate(now, env),
         }
         self.settle(env);
@@ -347,11 +358,16 @@ where
     /// The next segment to send, if there is one that may go now. Responses and requests take turns.
     pub fn poll_transmit(&mut self, now: Instant, limits: &TxLimits) -> Option<TxSegment> {
         let responded = core::mem::replace(&mut self.responded, false);
-        if responded {
+        let segment = if responded {
             self.request(now, limits).or_else(|| self.respond(limits))
         } else {
             self.respond(limits).or_else(|| self.request(now, limits))
+        };
+        if segment.is_none() && self.may_ask() {
+            let acked = self.requester.acked();
+            return self.probe.poll(now, acked, &self.config, limits);
         }
+        segment
     }
 
     /// Whether [`Self::poll_transmit`] is worth calling: false only if it would return `None` at any time before
@@ -360,6 +376,7 @@ where
         (self.qp_type == QpType::Rc && self.responder.has_output())
             || (self.state.sends() && self.requester.has_output())
             || (self.is_draining() && !self.requester.is_asked())
+            || self.may_ask()
     }
 
     /// The next response, if that is one without payload: an acknowledgement, which may be passed on where a
@@ -473,12 +490,47 @@ where
             return Err(RxDrop::State);
         }
         self.admit(now, header, env)?;
+        if core::mem::take(&mut self.unheard) {
+            if self.config.mig_state == MigState::Migrated {
+                self.probe.stop();
+            }
+            env.heard();
+        }
         let result = self.process(now, header, span, len, env);
-        if result.is_ok() && self.config.mig_state == MigState::Rearm && !header.bth.migreq {
-            self.config.mig_state = MigState::Armed;
-            self.refused = false;
+        if self.config.mig_state == MigState::Rearm && !header.bth.migreq {
+            self.learn(&result);
         }
         result
+    }
+
+    /// What became of a packet whose sender has an alternate path as well.
+    fn learn(&mut self, result: &Result<(), RxDrop>) {
+        match result {
+            Ok(()) => {
+                self.config.mig_state = MigState::Armed;
+                self.refused = false;
+                self.probe.stop();
+            }
+            Err(RxDrop::Duplicate) if self.asks() => self.probe.repeat(),
+            Err(_) => {}
+        }
+    }
+
+    /// The peer is to be asked, if it is not heard anyway.
+    fn ask(&mut self) {
+        if self.asks() {
+            self.probe.start();
+        }
+    }
+
+    /// Whether the peer may be asked at all.
+    fn asks(&self) -> bool {
+        self.config.probes && self.qp_type == QpType::Rc
+    }
+
+    /// Whether the peer is to be asked now: there is nothing to send that it would answer.
+    fn may_ask(&self) -> bool {
+        self.probe.is_due() && self.state == QpState::Rts && self.requester.is_quiet()
     }
 
     /// Does what a packet is about.
@@ -495,11 +547,16 @@ where
                 return Err(RxDrop::State);
             }
             let size = (span, len);
+            let is_answer = self.probe.is_answer(header, self.requester.acked());
             let result = self
                 .requester
                 .on_response(now, header, size, &self.config, env);
             self.leave_silence(now, env);
             self.settle(env);
+            if is_answer {
+                self.probe.rest();
+                return Ok(());
+            }
             return result;
         }
         let size = (span, len);
@@ -563,6 +620,8 @@ where
             return;
         }
         env.event(QpEvent::PathMig);
+        self.unheard = true;
+        self.ask();
         if self.state.sends() {
             self.requester.change_path(now, &self.config);
         }
@@ -614,11 +673,15 @@ where
         if self.deferral.has_answers() {
             return None;
         }
-        self.requester.next_deadline()
+        [self.requester.next_deadline(), self.probe.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due at `now`, and returns what that was. Harmless when called early.
     pub fn on_timeout(&mut self, now: Instant, env: &mut impl Env) -> Lapse {
+        self.probe.on_time(now);
         let lapse = if self.state.sends() && !self.deferral.has_answers() {
             self.requester.on_timeout(now, &self.config, env)
         } else {

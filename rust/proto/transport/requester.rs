@@ -253,6 +253,16 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
     }
 
+    /// Whether there is no work at all.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.oldest.index == self.head
+    }
+
+    /// The first PSN that is not acknowledged.
+    pub(super) fn acked(&self) -> Psn {
+        self.acked
+    }
+
     /// Whether all work that has begun is complete.
     pub(super) fn is_drained(&self) -> bool {
         self.oldest.index == self.begun

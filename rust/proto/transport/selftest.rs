@@ -163,6 +163,7 @@ mod tests {
         fn event(&mut self, event: QpEvent) {
             self.event = Some(event);
         }
+        fn heard(&mut self) {}
     }
 
     /// Storage that a queue pair owns.

@@ -49,6 +49,8 @@ pub enum QpEvent {
     Migrated,
     /// Its peer has gone over to a path that is not its alternate one. If this is consumed, its owner is not told.
     MigrationFailed,
+    /// Its peer has been heard on the path that it has gone over to. Its owner is not told.
+    Heard,
     /// Its owner has put it into RESET or ERR, or destroys it: its connection is over.
     Gone,
 }

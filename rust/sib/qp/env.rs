@@ -72,7 +72,12 @@ use wire::{
 
 /// Events that wait until no lock is held, as a set.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Events(u8);
+pub(super) struct Events {
+    /// Those of clients, a bit for each of [`EVENTS`].
+    told: u8,
+    /// Whether the peer has been heard for the first time on the path in use.
+    pub(super) heard: bool,
+}
 
 /// All events, in the order in which a consumer gets those of one moment.
 const EVENTS: [(QpEvent, ib::QpEvent); 8] = [
@@ -90,20 +95,20 @@ impl Events {
     fn add(&mut self, event: QpEvent) {
         for (bit, (known, _)) in EVENTS.iter().enumerate() {
             if *known == event {
-                self.0 |= 1u8.wrapping_shl(bit as u32);
+                self.told |= 1u8.wrapping_shl(bit as u32);
             }
         }
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
+        self.told == 0 && !self.heard
     }
 
-    /// Calls `f` with each event of the set.
+    /// Calls `f` with each event for clients.
     pub(super) fn for_each(self, mut f: impl FnMut(ib::QpEvent)) {
         for (bit, (_, event)) in EVENTS.iter().enumerate() {
-            if self.0 & 1u8.wrapping_shl(bit as u32) != 0 {
+            if self.told & 1u8.wrapping_shl(bit as u32) != 0 {
                 f(*event);
             }
         }
@@ -444,6 +449,10 @@ impl Env for Surroundings<'_> {
             forget_alternate(self.attr);
         }
         self.events.add(event);
+    }
+
+    fn heard(&mut self) {
+        self.events.heard = true;
     }
 }
 

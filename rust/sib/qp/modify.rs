@@ -368,8 +368,9 @@ fn change(
     config.recv_depth = qp.cap.max_recv_wr;
     config.timeout_floor = ACK_TIMEOUT_FLOOR;
     config.max_unacked = MAX_UNACKED;
-    config.follow_unarmed = !params::strict_apm();
-    config.pardon_late = config.follow_unarmed;
+    config.follow_unarmed = params::apm_follow();
+    config.pardon_late = params::apm_pardon();
+    config.probes = params::apm_probe();
     apply(&mut config, attr, mask, resolved);
     // A migration that this leads to looks at them.
     let before = state.attr.clone();

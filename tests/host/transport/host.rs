@@ -52,6 +52,8 @@ pub(crate) struct Host {
     pub(crate) received: Vec<(RecvSlot, Wc)>,
     /// Events.
     pub(crate) events: Vec<QpEvent>,
+    /// How often the peer was heard on a path for the first time.
+    pub(crate) heard: u32,
     /// Buffers of the send work requests that were retired, in order.
     pub(crate) retired: Vec<Vec<u8>>,
     /// Keys that peers invalidated.
@@ -282,5 +284,9 @@ impl Env for Host {
 
     fn event(&mut self, event: QpEvent) {
         self.events.push(event);
+    }
+
+    fn heard(&mut self) {
+        self.heard += 1;
     }
 }

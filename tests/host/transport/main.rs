@@ -12,6 +12,7 @@ mod host;
 mod hostile;
 mod ledger;
 mod migration;
+mod probe;
 mod rules;
 mod stream;
 mod unreliable;

@@ -69,16 +69,22 @@ pub(crate) fn migrate(node: &mut Node) -> Result<(), ModifyError> {
     order(node, AttrMask::PATH_MIG_STATE, MigState::Migrated)
 }
 
+/// Loads the port as the alternate path of a node, and asks for REARM.
+pub(crate) fn load(world: &mut World, node: usize, port: PortNum) {
+    let path = alternate(node, port);
+    let node = &mut world.nodes[node];
+    let config = QpConfig {
+        alternate: Some(path),
+        mig_state: MigState::Rearm,
+        ..*node.qp.config()
+    };
+    node.modify(QpState::Rts, MIGRATION, &config).unwrap();
+}
+
 /// Loads the port as the alternate path of both nodes, and asks for REARM.
 pub(crate) fn rearm(world: &mut World, port: PortNum) {
-    for (i, node) in world.nodes.iter_mut().enumerate() {
-        let config = QpConfig {
-            alternate: Some(alternate(i, port)),
-            mig_state: MigState::Rearm,
-            ..*node.qp.config()
-        };
-        node.modify(QpState::Rts, MIGRATION, &config).unwrap();
-    }
+    load(world, 0, port);
+    load(world, 1, port);
 }
 
 fn state(node: &Node) -> MigState {

@@ -49,6 +49,7 @@ pub struct Opaque {
     pub access: fn(u64, u32) -> Result<(), RemoteError>,
     pub wc: fn(Wc),
     pub event: fn(QpEvent),
+    pub heard: fn(),
     pub port: fn() -> PortNum,
 }
 
@@ -106,6 +107,9 @@ impl Env for Opaque {
     }
     fn event(&mut self, event: QpEvent) {
         (self.event)(event);
+    }
+    fn heard(&mut self) {
+        (self.heard)();
     }
 }
 

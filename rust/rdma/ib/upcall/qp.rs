@@ -49,7 +49,7 @@ pub(in crate::ib) struct QpLink {
     #[pin]
     gate: Gate,
     raw: *mut bindings::ib_qp,
-    /// A bit for each event that is due, by its number.
+    /// A bit for each event that is due, by its number, and [`HEARD`].
     due: Atomic<u32>,
     queue: Arc<Queue>,
     #[pin]
@@ -103,18 +103,8 @@ impl QpLink {
         &self,
         cx: &mut Cx<'_, Unlocked>,
         s: Sleepable<'_>,
-        event: QpEvent,
+        event: cm::QpEvent,
     ) -> cm::Verdict {
-        let event = match event {
-            QpEvent::PathMig => cm::QpEvent::Migrated,
-            QpEvent::PathMigErr => cm::QpEvent::MigrationFailed,
-            QpEvent::Fatal
-            | QpEvent::RequestError
-            | QpEvent::AccessError
-            | QpEvent::CommEst
-            | QpEvent::SqDrained
-            | QpEvent::LastWqeReached => return cm::Verdict::Pass,
-        };
         // SAFETY: The queue pair, and so its device, is alive while the gate has a pass.
         unsafe {
             let qp = self.raw;
@@ -154,14 +144,37 @@ impl Run for QpLink {
             if due & bit(event) != 0 {
                 // SAFETY: The pass is held.
                 unsafe {
-                    if this.offer(&mut cx, s, event) == cm::Verdict::Pass {
+                    let verdict = of_path(event)
+                        .map_or(cm::Verdict::Pass, |event| this.offer(&mut cx, s, event));
+                    if verdict == cm::Verdict::Pass {
                         this.tell(event);
                     }
                 }
             }
         }
+        if due & HEARD != 0 {
+            // SAFETY: The pass is held.
+            unsafe { this.offer(&mut cx, s, cm::QpEvent::Heard) };
+        }
     }
 }
+
+/// What the connection manager is told of an event, if that concerns paths.
+fn of_path(event: QpEvent) -> Option<cm::QpEvent> {
+    match event {
+        QpEvent::PathMig => Some(cm::QpEvent::Migrated),
+        QpEvent::PathMigErr => Some(cm::QpEvent::MigrationFailed),
+        QpEvent::Fatal
+        | QpEvent::RequestError
+        | QpEvent::AccessError
+        | QpEvent::CommEst
+        | QpEvent::SqDrained
+        | QpEvent::LastWqeReached => None,
+    }
+}
+
+/// The bit for [`cm::QpEvent::Heard`], which is no event of clients.
+const HEARD: u32 = 1 << 31;
 
 /// The bit of an event.
 const fn bit(event: QpEvent) -> u32 {
@@ -176,13 +189,24 @@ impl QpUpcall {
     /// Tells the client of an event, soon: handlers of queue pairs want a task that may sleep.
     ///
     /// An event that is due already is told once. Callable in any context that holds no lock.
-    pub fn event(&self, _cx: &mut Cx<'_, Unlocked>, event: QpEvent) {
+    pub fn event(&self, cx: &mut Cx<'_, Unlocked>, event: QpEvent) {
+        self.raise(cx, bit(event));
+    }
+
+    /// Tells the connection manager, soon, that the peer has been heard on the path that has become the primary
+    /// one; after [`QpEvent::PathMig`], if that is due.
+    pub fn heard(&self, cx: &mut Cx<'_, Unlocked>) {
+        self.raise(cx, HEARD);
+    }
+
+    /// Has what belongs to a bit be told.
+    fn raise(&self, _cx: &mut Cx<'_, Unlocked>, bit: u32) {
         let link = &self.0;
         if link.gate.is_closed() {
             return;
         }
         let mut due = link.due.load(Relaxed);
-        while let Err(now) = link.due.cmpxchg(due, due | bit(event), Full) {
+        while let Err(now) = link.due.cmpxchg(due, due | bit, Full) {
             due = now;
         }
         // An item that is queued already starts after this, and sees the bit.
