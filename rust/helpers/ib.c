@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/build_bug.h>
+#include <linux/string.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
 #include <rdma/ib_user_verbs.h>
@@ -23,6 +24,16 @@ bool sib_helper_ib_device_try_get(struct ib_device *device)
 bool sib_helper_ib_device_registered(struct ib_device *device)
 {
 	return refcount_read(&device->refcount) != 0;
+}
+
+/* A device that is renamed meanwhile may be taken for another, as if asked before or after. */
+bool sib_helper_ib_device_is_called(const struct ib_device *device,
+				    const char *name, size_t len)
+{
+	char own[IB_DEVICE_NAME_MAX];
+
+	strscpy(own, device->name, sizeof(own));
+	return len == strlen(own) && !memcmp(own, name, len);
 }
 
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata)

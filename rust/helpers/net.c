@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/netdevice.h>
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 
 #include "net.h"
@@ -14,6 +16,14 @@ struct net_device *sib_helper_netdev_get(struct net_device *dev)
 void sib_helper_netdev_put(struct net_device *dev)
 {
 	dev_put(dev);
+}
+
+/* With a reference; NULL if there is none. A task that exits has no namespaces. */
+struct net_device *sib_helper_netdev_by_name(const char *name)
+{
+	struct nsproxy *nsproxy = current->nsproxy;
+
+	return nsproxy ? dev_get_by_name(nsproxy->net_ns, name) : NULL;
 }
 
 struct net *sib_helper_netdev_net(const struct net_device *dev)

@@ -3,14 +3,19 @@
 //! Cables by order of the administrator: `/sys/kernel/config/sib`.
 //!
 //! The file `key` there has the fabric key of all cables, automatic ones too, that have none of their own.
-//! A folder is a cable. Its files:
+//! A folder is a cable, from the switch of an underlay to the switch of another host, or to a port of an HCA of this
+//! host, which is moved by that. Its files:
 //!
 //! | file     | what                                                                             |
 //! |----------|----------------------------------------------------------------------------------|
-//! | `netdev` | the underlay at this end, which must have an HCA                                  |
+//! | `netdev` | the underlay, whose switch is made if need be                                     |
 //! | `remote` | the other end: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port   |
+//! | `port`   | the other end: `DEVICE/PORT` of an HCA here                                       |
 //! | `enable` | 1 plugs the cable in, 0 pulls it out                                             |
 //! | `key`    | the fabric key of this cable alone                                               |
+//!
+//! The underlay is looked for in the network namespace of who enables the cable, and if there is none of that name,
+//! among those that have a switch.
 //!
 //! A key is 1 to 64 bytes, without the end of the line that may follow; an empty one takes it away. It is not to be
 //! read again: the file says `set` or `none`.
@@ -21,10 +26,12 @@ use crate::fabric::{
     Key,
     Origin, //
 };
+use crate::hca::Hca;
 use crate::params;
 use crate::registry::{
     self,
-    Lease, //
+    Lease,
+    Ticket, //
 };
 #[allow(
     unused_imports,
@@ -55,11 +62,13 @@ use kernel::{
     new_condvar,
     new_mutex, //
 };
+use rdma::net::NetDevice;
 use rdma::new_work;
 use rdma::sync::{
     Cx,
     Sleepable,
-    Unlocked, //
+    Unlocked,
+    Watch, //
 };
 use rdma::work::{
     Queue,
@@ -74,17 +83,35 @@ const NAME_SIZE: usize = 16;
 /// The name of a network device, padded with zeros.
 type Name = [u8; NAME_SIZE];
 
+/// The size of a name of a device with its terminator, `IB_DEVICE_NAME_MAX`.
+const DEVICE_NAME_SIZE: usize = 64;
+
+/// The name of a device, padded with zeros.
+type DeviceName = [u8; DEVICE_NAME_SIZE];
+
+/// The other end of a cable.
+#[derive(Clone, Copy)]
+enum Far {
+    /// Not said yet.
+    Unknown,
+    /// A switch.
+    Switch(SocketAddr),
+    /// A port of an HCA here.
+    Port(DeviceName, PortNum),
+}
+
 /// A cable that is plugged in.
-struct Plugged {
-    lease: Lease,
-    port: PortNum,
+enum Plugged {
+    /// To another switch, in a port of this one.
+    Switch(Lease, PortNum),
+    /// To a port of an HCA, if that is still there, by this lease.
+    Port(Watch<Hca>, PortNum, Ticket),
 }
 
 /// What a worker may be asked to do.
-#[derive(Clone, Copy)]
 enum Task {
-    /// To plug the cable in.
-    Plug,
+    /// To plug the cable in, into the switch of this underlay if there is one of the name.
+    Plug(Option<NetDevice>),
     /// To pull it out.
     Pull,
     /// To have the cable use its key.
@@ -103,7 +130,7 @@ enum Order {
 
 struct State {
     netdev: Name,
-    remote: Option<SocketAddr>,
+    far: Far,
     key: Option<Arc<Key>>,
     plugged: Option<Plugged>,
     order: Order,
@@ -189,11 +216,12 @@ impl GroupOperations for Cables {
                 remote: 1,
                 enable: 2,
                 key: 3,
+                port: 4,
             ],
         };
         let state = State {
             netdev: [0; NAME_SIZE],
-            remote: None,
+            far: Far::Unknown,
             key: None,
             plugged: None,
             order: Order::None,
@@ -220,9 +248,9 @@ impl Run for Item {
 
     fn run(this: Arc<Self>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let mut state = this.state.lock();
-        if let Order::Do(task) = state.order {
+        if let Order::Do(task) = core::mem::replace(&mut state.order, Order::None) {
             let result = match task {
-                Task::Plug => state.plug(&mut cx, sleepable),
+                Task::Plug(underlay) => state.plug(&mut cx, sleepable, underlay),
                 Task::Pull => {
                     state.unplug(&mut cx, sleepable);
                     Ok(())
@@ -261,40 +289,74 @@ impl Item {
 }
 
 impl State {
-    fn plug(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) -> Result {
-        if self.plugged.is_some() {
-            return Ok(());
-        }
-        let remote = self.remote.ok_or(EINVAL)?;
-        let (lease, underlay) = registry::find(text(&self.netdev))?;
-        match lease.fabric.plug(
-            cx,
-            sleepable,
-            &underlay,
-            remote,
-            Origin::Configured,
-            self.key.clone(),
-        ) {
-            Ok(port) => {
-                self.plugged = Some(Plugged { lease, port });
-                Ok(())
-            }
-            Err(error) => {
-                registry::release(cx, sleepable, &lease.fabric, lease.ticket);
-                Err(error)
+    /// Whether the cable is plugged in.
+    fn is_plugged(&self) -> bool {
+        match &self.plugged {
+            None => false,
+            Some(Plugged::Switch(..)) => true,
+            Some(Plugged::Port(hca, port, ticket)) => {
+                hca.hold().is_some_and(|hca| hca.is_moved(*port, *ticket))
             }
         }
     }
 
+    fn plug(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+        underlay: Option<NetDevice>,
+    ) -> Result {
+        if self.is_plugged() {
+            return Ok(());
+        }
+        let far = self.far;
+        // What the other end is is known before a switch is made.
+        let hca = match &far {
+            Far::Unknown => return Err(EINVAL),
+            Far::Switch(_) => None,
+            Far::Port(device, _) => Some(registry::hca(text(device))?),
+        };
+        let (lease, underlay) = match underlay {
+            Some(underlay) => (registry::acquire(cx, sleepable, &underlay)?, underlay),
+            None => registry::find(text(&self.netdev))?,
+        };
+        self.plugged = Some(match (far, hca) {
+            (Far::Port(_, port), Some(hca)) => {
+                let ticket = Hca::move_port(&hca, cx, sleepable, port, lease)?;
+                Plugged::Port(hca.watcher(), port, ticket)
+            }
+            (Far::Switch(remote), _) => {
+                let (origin, key) = (Origin::Configured, self.key.clone());
+                let plugged = lease
+                    .fabric
+                    .plug(cx, sleepable, &underlay, remote, origin, key);
+                let port = plugged.inspect_err(|_| {
+                    registry::release(cx, sleepable, &lease.fabric, lease.ticket);
+                })?;
+                Plugged::Switch(lease, port)
+            }
+            _ => return Err(EINVAL),
+        });
+        Ok(())
+    }
+
     fn unplug(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
-        if let Some(Plugged { lease, port }) = self.plugged.take() {
-            lease.fabric.unplug(cx, sleepable.irqs_on(), port);
-            registry::release(cx, sleepable, &lease.fabric, lease.ticket);
+        match self.plugged.take() {
+            None => {}
+            Some(Plugged::Switch(lease, port)) => {
+                lease.fabric.unplug(cx, sleepable.irqs_on(), port);
+                registry::release(cx, sleepable, &lease.fabric, lease.ticket);
+            }
+            Some(Plugged::Port(hca, port, ticket)) => {
+                if let Some(hca) = hca.hold() {
+                    Hca::return_port(&hca, cx, sleepable, port, ticket);
+                }
+            }
         }
     }
 
     fn rekey(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
-        if let Some(Plugged { lease, port }) = &self.plugged {
+        if let Some(Plugged::Switch(lease, port)) = &self.plugged {
             let irqs = sleepable.irqs_on();
             lease
                 .fabric
@@ -311,6 +373,18 @@ impl Run for Ring {
         registry::set_key(&mut cx, sleepable, state.key.clone());
         state.pending = false;
         this.changed.notify_all();
+    }
+}
+
+impl Cable {
+    /// Says what the other end is.
+    fn set_far(&self, far: Far) -> Result {
+        let mut state = self.0.state.lock();
+        if state.is_plugged() {
+            return Err(EBUSY);
+        }
+        state.far = far;
+        Ok(())
     }
 }
 
@@ -338,6 +412,22 @@ fn address(text: &str) -> Result<SocketAddr> {
     }
     let ip = IpAddr::from_str(text).map_err(|_| EINVAL)?;
     Ok(SocketAddr::new(ip, params::udp_port()))
+}
+
+/// `DEVICE/PORT`.
+fn device_port(text: &str) -> Result<Far> {
+    let (device, port) = text.rsplit_once('/').ok_or(EINVAL)?;
+    let mut name = [0; DEVICE_NAME_SIZE];
+    if device.is_empty() || device.len() >= name.len() {
+        return Err(EINVAL);
+    }
+    for (to, from) in name.iter_mut().zip(device.bytes()) {
+        *to = from;
+    }
+    match u8::from_str(port) {
+        Ok(port) if port > 0 => Ok(Far::Port(name, PortNum::new(port))),
+        _ => Err(EINVAL),
+    }
 }
 
 /// The key that was written, without the end of the line.
@@ -417,7 +507,7 @@ impl AttributeOperations<0> for Cable {
             return Err(EINVAL);
         }
         let mut state = cable.0.state.lock();
-        if state.plugged.is_some() {
+        if state.is_plugged() {
             return Err(EBUSY);
         }
         state.netdev = [0; NAME_SIZE];
@@ -433,9 +523,9 @@ impl AttributeOperations<1> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        match cable.0.state.lock().remote {
-            Some(remote) => show(page, core::format_args!("{remote}\n")),
-            None => show(page, core::format_args!("\n")),
+        match cable.0.state.lock().far {
+            Far::Switch(remote) => show(page, core::format_args!("{remote}\n")),
+            _ => show(page, fmt!("\n")),
         }
     }
 
@@ -444,12 +534,7 @@ impl AttributeOperations<1> for Cable {
         if remote.ip().is_unspecified() || remote.ip().is_multicast() || remote.port() == 0 {
             return Err(EINVAL);
         }
-        let mut state = cable.0.state.lock();
-        if state.plugged.is_some() {
-            return Err(EBUSY);
-        }
-        state.remote = Some(remote);
-        Ok(())
+        cable.set_far(Far::Switch(remote))
     }
 }
 
@@ -458,13 +543,18 @@ impl AttributeOperations<2> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        let plugged = cable.0.state.lock().plugged.is_some();
+        let plugged = cable.0.state.lock().is_plugged();
         show(page, fmt!("{}\n", u8::from(plugged)))
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
         match line(page)? {
-            "1" => Item::order(&cable.0, Task::Plug),
+            "1" => {
+                // The worker is in no namespace of any user.
+                let name = cable.0.state.lock().netdev;
+                let underlay = NetDevice::by_name(text(&name)).ok();
+                Item::order(&cable.0, Task::Plug(underlay))
+            }
             "0" => Item::order(&cable.0, Task::Pull),
             _ => Err(EINVAL),
         }
@@ -483,5 +573,24 @@ impl AttributeOperations<3> for Cable {
         let key = key(page)?;
         cable.0.state.lock().key = key;
         Item::order(&cable.0, Task::Rekey)
+    }
+}
+
+#[vtable]
+impl AttributeOperations<4> for Cable {
+    type Data = Cable;
+
+    fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        match cable.0.state.lock().far {
+            Far::Port(device, port) => {
+                let name = core::str::from_utf8(text(&device)).unwrap_or_default();
+                show(page, fmt!("{name}/{}\n", port.get()))
+            }
+            _ => show(page, fmt!("\n")),
+        }
+    }
+
+    fn store(cable: &Cable, page: &[u8]) -> Result {
+        cable.set_far(device_port(line(page)?)?)
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! - [`route`]: the way of a packet, from a port of an HCA through the switch to the next.
 //! - [`lane`]: a way that was found and is remembered.
+//! - [`berth`]: which ports of HCAs hang on which ports of the switch.
 //! - [`smp`]: packets for the management agents of the switch, and their traps.
 //! - [`manager`]: the subnet manager on the switch.
 //! - [`cable`]: cables to other switches, whose ends are machines ([`proto::fabric::line`]); [`key`]: what keeps
@@ -24,6 +25,7 @@
 
 mod batch;
 mod beacon;
+mod berth;
 mod cable;
 mod capture;
 mod fault;
@@ -36,6 +38,7 @@ mod storage;
 mod traffic;
 mod udp;
 
+pub(crate) use berth::Berth;
 pub(crate) use cable::Origin;
 pub(crate) use capture::{
     Captures,
@@ -60,27 +63,22 @@ pub(crate) use traffic::Traffic;
 pub(crate) use udp::Drops;
 
 use crate::events;
-use crate::guid::{
-    GuidBase,
-    MAX_HCA, //
-};
-use crate::hca::{
-    Hca,
-    MAX_PORTS, //
-};
+use crate::guid::GuidBase;
+use crate::hca::Hca;
 use crate::params;
 use beacon::{
     Lookout,
     Search, //
 };
+use berth::Numbers;
 use cable::Cable;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::{
     Arc,
     Mutex, //
 };
+use lane::Ways;
 use manager::{
     Inbox,
     Seat, //
@@ -171,43 +169,8 @@ pub(crate) struct Fabric {
     #[pin]
     endpoints: Mutex<KVec<Tracked<Endpoint>>>,
     drops: Drops,
-    /// Rises with every change of a way through the fabric: see [`lane`].
-    generation: Atomic<u64>,
-    /// What has passed each port of the switch without the lock.
-    traffic: KVec<Traffic>,
-}
-
-/// The place of an HCA in a fabric, until [`Fabric::leave`].
-#[derive(Clone, Copy)]
-pub(crate) struct Berth {
-    number: u8,
-    ports: u8,
-    /// The port of the switch that each port of the HCA is cabled to.
-    cables: [PortNum; MAX_PORTS as usize],
-}
-
-impl Berth {
-    /// The number of the HCA, unique in the fabric.
-    pub(crate) fn number(&self) -> u8 {
-        self.number
-    }
-
-    /// The number of ports of the HCA.
-    pub(crate) fn ports(&self) -> u8 {
-        self.ports
-    }
-
-    /// The port of the switch at the other end of the cable of `port`.
-    pub(crate) fn cable(&self, port: PortNum) -> Option<PortNum> {
-        let index = usize::from(port.get()).checked_sub(1)?;
-        let cables = self.cables.get(..usize::from(self.ports))?;
-        cables.get(index).copied()
-    }
-
-    /// The ports of the switch.
-    fn cables(&self) -> impl Iterator<Item = PortNum> + '_ {
-        self.cables.iter().copied().take(usize::from(self.ports))
-    }
+    /// See [`lane`].
+    ways: Arc<Ways>,
 }
 
 impl Fabric {
@@ -231,10 +194,6 @@ impl Fabric {
         for _ in 0..=ports {
             ends.push(End::Open, GFP_KERNEL)?;
         }
-        let mut traffic = KVec::with_capacity(ends.len(), GFP_KERNEL)?;
-        for _ in 0..=ports {
-            traffic.push(Traffic::new(), GFP_KERNEL)?;
-        }
         let state = State {
             switch: storage::switch(identity, ports, mtu)?,
             ends,
@@ -248,6 +207,7 @@ impl Fabric {
         };
         let seat = Seat::new(sleepable)?;
         let lookout = Lookout::new(sleepable)?;
+        let ways = Ways::new(ports)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 base,
@@ -258,9 +218,7 @@ impl Fabric {
                 lookout <- lookout,
                 endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
                 drops: Drops::new(),
-                // Lanes begin with 0, and are not to be good.
-                generation: Atomic::new(1),
-                traffic,
+                ways,
             }? Error),
             GFP_KERNEL,
         )
@@ -306,84 +264,27 @@ impl Fabric {
         &self.drops
     }
 
-    /// Finds a number, and free ports of the switch, for an HCA of `ports` ports.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC` if there are no more.
-    pub(crate) fn reserve(&self, cx: &mut Cx<'_, Unlocked>, ports: u8) -> Result<Berth> {
-        let mut guard = cx.lock(&self.state);
-        let state = &mut *guard;
-        let mut cables = [PortNum::MANAGEMENT; MAX_PORTS as usize];
-        let wanted = cables.get_mut(..usize::from(ports)).ok_or(EINVAL)?;
-        let mut free = state.free_ports();
-        for cable in wanted {
-            *cable = free.next().ok_or(ENOSPC)?;
-        }
-        drop(free);
-        let number = state.numbers.take().ok_or(ENOSPC)?;
-        let berth = Berth {
-            number,
-            ports,
-            cables,
-        };
-        for port in berth.cables() {
-            state.set_end(port, End::Reserved);
-        }
-        Ok(berth)
-    }
-
-    /// Plugs the cables of `hca` into its ports and the switch, and trains the links.
-    pub(crate) fn join(&self, cx: &mut Cx<'_, Unlocked>, hca: &Held<Hca>) -> Result {
-        for (cable, port) in hca.berth.cables().zip(1u8..) {
-            let end = End::Hca(hca.try_clone().ok_or(EBUSY)?, PortNum::new(port));
-            let mut guard = cx.lock(&self.state);
-            let (state, cx) = guard.split();
-            self.new_generation();
-            state.set_end(cable, end);
-            state.train(cx, cable);
-        }
-        self.rearm(cx);
-        Ok(())
-    }
-
-    /// Pulls the cables of an HCA out of the switch. Packets on their way to it may still arrive.
-    pub(crate) fn part(&self, cx: &mut Cx<'_, Unlocked>, berth: &Berth) {
-        for cable in berth.cables() {
-            let end = {
-                let mut guard = cx.lock(&self.state);
-                let state = &mut *guard;
-                self.new_generation();
-                state.switch.link_down(cable, now());
-                state.set_end(cable, End::Reserved)
-            };
-            drop(end);
-        }
-        self.rearm(cx);
-    }
-
-    /// Gives back what [`Self::reserve`] found.
-    pub(crate) fn leave(&self, cx: &mut Cx<'_, Unlocked>, berth: &Berth) {
-        let mut guard = cx.lock(&self.state);
-        for port in berth.cables() {
-            guard.set_end(port, End::Open);
-        }
-        guard.numbers.give_back(berth.number);
-    }
-
     /// Does what management has ordered for the link of a port of an HCA; the answer has left by now.
-    pub(crate) fn settle_hca(&self, cx: &mut Cx<'_, Unlocked>, hca: &Hca, port: PortNum) {
-        let Some(cable) = hca.berth.cable(port) else {
-            return;
-        };
+    ///
+    /// Does nothing if the cable of the port is not in `cable` any more.
+    pub(crate) fn settle_hca(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        hca: &Hca,
+        port: PortNum,
+        cable: PortNum,
+    ) {
         let events = {
             let mut guard = cx.lock(&self.state);
             let (state, mut cx) = guard.split();
+            if !state.holds(cable, hca, port) {
+                return;
+            }
             self.new_generation();
             let (action, events) = {
                 let mut dev = cx.lock(&hca.state);
                 let settled = dev.sma.link_settle(port);
-                hca.publish(&dev.sma, port);
+                hca.publish(&dev, port);
                 settled
             };
             match action {
@@ -438,6 +339,12 @@ impl State {
         })
     }
 
+    /// Whether the cable of `port` of `hca` is in `cable`.
+    fn holds(&self, cable: PortNum, hca: &Hca, port: PortNum) -> bool {
+        let end = self.ends.get(usize::from(cable.get()));
+        matches!(end, Some(End::Hca(held, number)) if core::ptr::eq(&**held, hca) && *number == port)
+    }
+
     /// Replaces what hangs on `port`, and returns what did, to be dropped without the lock.
     fn set_end(&mut self, port: PortNum, end: End) -> End {
         match self.ends.get_mut(usize::from(port.get())) {
@@ -457,7 +364,7 @@ impl State {
         };
         self.switch.link_up(cable, theirs, now());
         dev.sma.link_up(*port, ours);
-        hca.publish(&dev.sma, *port);
+        hca.publish(&dev, *port);
     }
 
     /// Tells the other end of `cable` that the link is gone. Returns whom to tell of that, and what.
@@ -471,40 +378,7 @@ impl State {
         };
         let mut dev = cx.lock(&hca.state);
         let events = dev.sma.link_down(*port);
-        hca.publish(&dev.sma, *port);
+        hca.publish(&dev, *port);
         Some((hca.try_clone()?, *port, events))
-    }
-}
-
-/// A set of numbers of HCAs.
-#[derive(Default)]
-struct Numbers([u64; 4]);
-
-impl Numbers {
-    /// Takes the lowest free number.
-    fn take(&mut self) -> Option<u8> {
-        let number = (0..=MAX_HCA).find(|number| !self.contains(*number))?;
-        let (word, bit) = Self::place(number);
-        *self.0.get_mut(word)? |= bit;
-        Some(number)
-    }
-
-    fn give_back(&mut self, number: u8) {
-        let (word, bit) = Self::place(number);
-        if let Some(word) = self.0.get_mut(word) {
-            *word &= !bit;
-        }
-    }
-
-    fn contains(&self, number: u8) -> bool {
-        let (word, bit) = Self::place(number);
-        self.0.get(word).is_some_and(|word| word & bit != 0)
-    }
-
-    fn place(number: u8) -> (usize, u64) {
-        (
-            usize::from(number >> 6),
-            1u64.wrapping_shl(u32::from(number)),
-        )
     }
 }

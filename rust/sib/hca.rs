@@ -15,6 +15,10 @@ use crate::guid::HcaGuids;
 use crate::mad::Orders;
 use crate::mcast::Groups;
 use crate::qp::Qp;
+use crate::rail::{
+    Rail,
+    Rails, //
+};
 use crate::registry::{
     Lease,
     Ticket, //
@@ -41,10 +45,12 @@ use proto::fabric::sma::{
 use proto::fabric::switch::Identity;
 use rdma::ib::DeviceUpcall;
 use rdma::sync::{
+    Cx,
     DevLock,
     Held,
     LevelLock,
-    Sleepable, //
+    Sleepable,
+    Unlocked, //
 };
 use rdma::timer::Timer;
 use rdma::work::Queue;
@@ -72,6 +78,8 @@ pub(crate) struct HcaState {
     pub(crate) mcast: Groups,
     /// What management has ordered for the links.
     pub(crate) orders: Orders,
+    /// Where the ports hang that have been moved.
+    pub(crate) rails: [Option<Held<Rail>>; MAX_PORTS as usize],
 }
 
 /// A host channel adapter.
@@ -79,7 +87,7 @@ pub(crate) struct HcaState {
 /// Owned by its `ib_device`; tables, timers and packets on their way have a [`Held`].
 #[pin_data]
 pub(crate) struct Hca {
-    /// Where its ports hang.
+    /// Where its ports hang, but for those that have been moved.
     pub(crate) fabric: Arc<Fabric>,
     /// Its lease of the fabric.
     pub(crate) ticket: Ticket,
@@ -112,6 +120,11 @@ pub(crate) struct Hca {
     /// What stands in debugfs.
     #[pin]
     pub(crate) debug: Mutex<Option<debug::Files>>,
+    /// The ports that have been moved, as bits: a hint for who has not locked [`Self::state`].
+    pub(crate) away: Atomic<u32>,
+    /// Those of [`HcaState::rails`].
+    #[pin]
+    pub(crate) rails: Mutex<Rails>,
 }
 
 impl Hca {
@@ -148,6 +161,7 @@ impl Hca {
             special: [const { [const { None }; 2] }; MAX_PORTS as usize],
             mcast: Groups::new(),
             orders: Orders::default(),
+            rails: [const { None }; MAX_PORTS as usize],
         };
         Ok(try_pin_init!(Self {
             fabric,
@@ -164,6 +178,8 @@ impl Hca {
             captures <- LevelLock::new(captures),
             fault_clock <- Timer::new(),
             debug <- new_mutex!(None, "Hca::debug"),
+            away: Atomic::new(0),
+            rails <- new_mutex!(Rails::new(), "Hca::rails"),
         }? Error))
     }
 
@@ -180,9 +196,9 @@ impl Hca {
 
     /// Publishes what has changed of `port`. To be called under the lock of the HCA, after every call into
     /// its agents that may change a port.
-    pub(crate) fn publish(&self, sma: &Sma, port: PortNum) {
-        if let (Some(view), Some(port)) = (self.view_of(port), sma.port(port)) {
-            let attrs = port.attrs();
+    pub(crate) fn publish(&self, state: &HcaState, port: PortNum) {
+        if let (Some(view), Some(attrs)) = (self.view_of(port), state.sma.port(port)) {
+            let attrs = attrs.attrs();
             let changed = view.store(View {
                 lid: attrs.lid(),
                 lmc: attrs.lmc(),
@@ -190,7 +206,7 @@ impl Hca {
                 state: attrs.state(),
             });
             if changed {
-                self.fabric.new_generation();
+                self.fabric_of(state, port).new_generation();
             }
         }
     }
@@ -230,8 +246,13 @@ impl Hca {
                     Err(present) => old = present,
                 }
             }
-            self.fabric.new_generation();
         }
+    }
+
+    /// Has everybody look at the taps of `port` again. To be called after [`Self::set_tap`].
+    pub(crate) fn retap(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum) {
+        let state = cx.lock(&self.state);
+        self.fabric_of(&state, port).new_generation();
     }
 
     fn view_of(&self, port: PortNum) -> Option<&PortView> {

@@ -10,6 +10,7 @@ use crate::params;
 use crate::pd::LOCAL_DMA_LKEY;
 use crate::registry::{
     self,
+    Enlisted,
     Lease, //
 };
 use kernel::cpu;
@@ -25,7 +26,8 @@ use rdma::sync::{
     Cx,
     Sleepable,
     Tracked,
-    Unlocked, //
+    Unlocked,
+    Watch, //
 };
 
 /// Completion vectors beside those of the CPUs: vector 0, which has none.
@@ -64,14 +66,18 @@ pub(crate) fn add(
             return Err(error);
         }
     };
-    if let Err(error) = start(cx, &hca, name) {
-        removed(cx, sleepable, &hca);
-        return Err(error);
-    }
+    let watch = match start(cx, &hca, name) {
+        Ok(watch) => watch,
+        Err(error) => {
+            removed(cx, sleepable, &hca);
+            return Err(error);
+        }
+    };
     let device = device.register(cx.reborrow(), sleepable, name, hca)?;
     // QP0 is there from now on.
     lease.fabric.stir(cx);
-    registry::enlist(&lease.fabric, lease.ticket, device).map_err(|device| {
+    let enlisted = Enlisted { device, hca: watch };
+    registry::enlist(&lease.fabric, lease.ticket, enlisted).map_err(|device| {
         device.unregister_queued(cx);
         ENODEV
     })
@@ -106,18 +112,21 @@ fn make<'a>(
 }
 
 /// Plugs an HCA in.
-fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>, name: &CStr) -> Result {
+fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>, name: &CStr) -> Result<Watch<Hca>> {
     let held = hca.hold().ok_or(ENODEV)?;
     hca.fabric.join(cx, &held)?;
     let files = Files::new(&held, name)?;
     *hca.debug.lock() = Some(files);
     let other = held.try_clone().ok_or(ENODEV)?;
     hca.fault_clock.attach(other).map_err(|_| EBUSY)?;
-    hca.clock.attach(held).map_err(|_| EBUSY)
+    let watch = held.watcher();
+    hca.clock.attach(held).map_err(|_| EBUSY)?;
+    Ok(watch)
 }
 
 /// Unplugs an HCA that ib_core does not know any more, and gives its place back.
 pub(crate) fn removed(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Tracked<Hca>) {
+    hca.end_rails(cx, sleepable);
     hca.fabric.part(cx, &hca.berth);
     let files = hca.debug.lock().take();
     drop(files);

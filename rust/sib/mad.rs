@@ -109,7 +109,7 @@ pub(crate) fn process(
             !mad.ignore_mkey,
             now,
         );
-        hca.publish(&state.sma, outcome.port);
+        hca.publish(state, outcome.port);
         if outcome.settle {
             state.orders.add(outcome.port, now);
         }
@@ -170,7 +170,7 @@ impl Expire for Hca {
     fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let orders = cx.lock(&this.state).orders.take(now());
         for port in orders {
-            this.fabric.settle_hca(&mut cx, this, port);
+            this.settle(&mut cx, port);
         }
         let mut run = RunQueue::new();
         for port in (1..=this.ports()).map(PortNum::new) {

@@ -11,6 +11,7 @@ use crate::guid::{
     GuidBase,
     EUI48_LEN, //
 };
+use crate::hca::Hca;
 use crate::params;
 use kernel::debugfs;
 use kernel::device;
@@ -29,8 +30,10 @@ use rdma::net::{
 use rdma::random;
 use rdma::sync::{
     Cx,
+    Held,
     Sleepable,
-    Unlocked, //
+    Unlocked,
+    Watch, //
 };
 use wire::Mtu;
 
@@ -76,10 +79,16 @@ struct Entry {
     fabric: Arc<Fabric>,
     /// The parent of the fabric's devices.
     parent: faux::Registration,
-    /// Who uses the fabric, with their devices once those are registered.
-    leases: KVec<(Ticket, Option<Device<Sib>>)>,
+    /// Who uses the fabric, with their HCAs once those are registered.
+    leases: KVec<(Ticket, Option<Enlisted>)>,
     /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
     _dropped: Pin<KBox<debugfs::File<Dropped>>>,
+}
+
+/// An HCA that ib_core knows.
+pub(crate) struct Enlisted {
+    pub(crate) device: Device<Sib>,
+    pub(crate) hca: Watch<Hca>,
 }
 
 /// Shows what a fabric has dropped.
@@ -165,7 +174,7 @@ pub(crate) fn acquire(
     Ok(lease)
 }
 
-/// Finds the fabric over the underlay called `name`, which has an HCA already.
+/// Finds the fabric over the underlay called `name`, which is in use already.
 ///
 /// # Errors
 ///
@@ -221,6 +230,28 @@ pub(crate) fn release(
     }
 }
 
+/// Finds the HCA that is called `name` now.
+///
+/// # Errors
+///
+/// `ENODEV` if there is none.
+pub(crate) fn hca(name: &[u8]) -> Result<Held<Hca>> {
+    let fabrics = FABRICS.lock();
+    let leases = fabrics.entries.iter().flat_map(|entry| &entry.leases);
+    let mut enlisted = leases.filter_map(|(_, enlisted)| enlisted.as_ref());
+    let found = enlisted.find(|enlisted| enlisted.device.is_called(name));
+    found.and_then(|found| found.hca.hold()).ok_or(ENODEV)
+}
+
+/// Whether the underlay of `fabric`, which is in use, has not gone away.
+pub(crate) fn is_alive(fabric: &Arc<Fabric>) -> bool {
+    let fabrics = FABRICS.lock();
+    let entry = fabrics
+        .position(fabric)
+        .and_then(|at| fabrics.entries.get(at));
+    entry.is_some_and(|entry| entry.underlay.is_some())
+}
+
 /// Remembers the device of a lease, which has been registered, so that it goes when its underlay goes.
 ///
 /// Does nothing if the lease has ended already, since the device has been removed.
@@ -231,7 +262,7 @@ pub(crate) fn release(
 pub(crate) fn enlist(
     fabric: &Arc<Fabric>,
     ticket: Ticket,
-    device: Device<Sib>,
+    enlisted: Enlisted,
 ) -> Result<(), Device<Sib>> {
     let mut fabrics = FABRICS.lock();
     let index = fabrics.position(fabric);
@@ -241,9 +272,9 @@ pub(crate) fn enlist(
     let lease = entry.leases.iter_mut().find(|(other, _)| *other == ticket);
     if let Some((_, slot)) = lease {
         if entry.underlay.is_none() {
-            return Err(device);
+            return Err(enlisted.device);
         }
-        *slot = Some(device);
+        *slot = Some(enlisted);
     }
     Ok(())
 }
@@ -328,12 +359,10 @@ impl Notify for Watcher {
             }
             entry.underlay = None;
             entry.fabric.detach(&mut cx, sleepable);
-            for device in entry
-                .leases
-                .iter()
-                .filter_map(|(_, device)| device.as_ref())
-            {
-                device.unregister_queued(&mut cx);
+            entry.fabric.unhang_all(&mut cx);
+            let hcas = entry.leases.iter().filter_map(|(_, hca)| hca.as_ref());
+            for enlisted in hcas {
+                enlisted.device.unregister_queued(&mut cx);
             }
         }
     }

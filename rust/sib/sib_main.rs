@@ -8,7 +8,8 @@
 //!
 //! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core
 //!   calls, [`hca`] what a device is.
-//! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others.
+//! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others; [`rail`] is a
+//!   port that has been moved to another one.
 //! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.
 //! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
@@ -40,6 +41,7 @@ mod payload;
 mod pd;
 mod qp;
 mod query;
+mod rail;
 mod registry;
 mod run;
 mod rx;

@@ -19,13 +19,16 @@ has_address() {
 	[ -n "$(link_address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
 }
 
-# veth: the pair v0 and v1, with addresses on the link.
+# veth [A B]: the pair v0 and v1, or A and B, with addresses on the link.
 veth() {
-	run ip link add v0 type veth peer name v1
-	run ip link set v0 mtu 9000 up
-	run ip link set v1 mtu 9000 up
-	within 20 has_address v0 || fail "v0 has no address"
-	within 20 has_address v1 || fail "v1 has no address"
+	local a=${1:-v0} b=${2:-v1} netdev
+	run ip link add "$a" type veth peer name "$b"
+	for netdev in "$a" "$b"; do
+		run ip link set "$netdev" mtu 9000 up
+	done
+	for netdev in "$a" "$b"; do
+		within 20 has_address "$netdev" || fail "$netdev has no address"
+	done
 }
 
 # cable NAME NETDEV REMOTE: plugs one end in.
@@ -34,5 +37,14 @@ cable() {
 	mkdir "$CONFIG/$1" || fail "mkdir"
 	echo "$2" >"$CONFIG/$1/netdev" || fail "netdev"
 	echo "$3" >"$CONFIG/$1/remote" || fail "remote"
+	echo 1 >"$CONFIG/$1/enable" || fail "enable"
+}
+
+# rail NAME DEVICE/PORT NETDEV: moves a port to the switch of a network device.
+rail() {
+	printf '$ rail %s: %s to %s\n' "$@"
+	mkdir "$CONFIG/$1" || fail "mkdir"
+	echo "$2" >"$CONFIG/$1/port" || fail "port"
+	echo "$3" >"$CONFIG/$1/netdev" || fail "netdev"
 	echo 1 >"$CONFIG/$1/enable" || fail "enable"
 }

@@ -293,6 +293,13 @@ impl<D: Driver> Device<D> {
         self.raw.unregister(cx, s);
     }
 
+    /// Whether `name` is the name of the device now.
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        let raw = self.raw.0.as_ptr();
+        // SAFETY: The memory is alive by the invariant of `DeviceRef`; the C side reads `name.len()` bytes.
+        unsafe { bindings::sib_helper_ib_device_is_called(raw, name.as_ptr().cast(), name.len()) }
+    }
+
     /// Removes the device soon. For callers that hold locks of the network stack.
     pub fn unregister_queued(&self, _cx: &mut Cx<'_, Unlocked>) {
         let raw = self.raw.0.as_ptr();

@@ -46,6 +46,25 @@ impl NetDevice {
         Ok(Self { raw })
     }
 
+    /// Finds the device `name` in the network namespace of the process that calls.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none, or if the process has no namespace any more.
+    pub fn by_name(name: &[u8]) -> Result<Self> {
+        let mut text = [0u8; NAME_SIZE];
+        for (to, from) in text.iter_mut().take(NAME_SIZE - 1).zip(name) {
+            *to = *from;
+        }
+        if name.len() >= NAME_SIZE {
+            return Err(ENODEV);
+        }
+        // SAFETY: The text is terminated.
+        let raw = unsafe { sib_bindings::sib_helper_netdev_by_name(text.as_ptr().cast()) };
+        // INVARIANT: The C side has counted a reference.
+        NonNull::new(raw).map(|raw| Self { raw }).ok_or(ENODEV)
+    }
+
     /// The device for C code.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut bindings::net_device {

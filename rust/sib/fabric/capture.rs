@@ -168,6 +168,7 @@ impl Control for Switch {
             core::mem::swap(ring, &mut old);
             self.hca.set_tap(self.port, Tap::Capture, kib > 0);
         }
+        self.hca.retap(&mut cx, self.port);
         drop(old);
         Ok(())
     }

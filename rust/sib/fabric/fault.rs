@@ -204,7 +204,11 @@ impl Hca {
     ) {
         match direction {
             Direction::Out => self.launch(cx, irqs, run, port, segment),
-            Direction::In if segment.damage.is_some() => self.fabric.drops.count(Dropped::Icrc),
+            Direction::In if segment.damage.is_some() => {
+                if let Some(place) = self.place(cx, port) {
+                    place.fabric().drops.count(Dropped::Icrc);
+                }
+            }
             Direction::In => self.accept(cx, irqs, run, port, segment),
         }
     }
@@ -372,6 +376,7 @@ impl Control for Rules {
             self.hca.set_fault_clock(all);
         }
         drop(guard);
+        hca.retap(&mut cx, self.port);
         drop(unused);
         Ok(())
     }

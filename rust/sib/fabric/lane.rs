@@ -14,14 +14,19 @@ use super::route::{
 };
 use super::{
     End,
-    Fabric, //
+    Fabric,
+    Traffic, //
 };
 use crate::hca::Hca;
 use crate::qp::Qp;
+use crate::rail::Place;
+use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
+    Atomic,
     Release, //
 };
+use kernel::sync::Arc;
 use proto::fabric::link::LinkState;
 use proto::fabric::switch::{
     Forward,
@@ -58,6 +63,43 @@ pub(crate) struct Address {
     pub(crate) qpn: Qpn,
 }
 
+/// What lanes have to know of their fabric, which they may outlive.
+pub(super) struct Ways {
+    /// Rises with every change of a way through the fabric.
+    generation: Atomic<u64>,
+    /// What has passed each port of the switch without the lock.
+    pub(super) traffic: KVec<Traffic>,
+}
+
+impl Ways {
+    /// Of a switch with `ports` ports.
+    pub(super) fn new(ports: u8) -> Result<Arc<Self>> {
+        let mut traffic = KVec::with_capacity(usize::from(ports).saturating_add(1), GFP_KERNEL)?;
+        for _ in 0..=ports {
+            traffic.push(Traffic::new(), GFP_KERNEL)?;
+        }
+        let ways = Self {
+            generation: Atomic::new(0),
+            traffic,
+        };
+        Ok(Arc::new(ways, GFP_KERNEL)?)
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+
+    /// Counts a segment at the ports of the switch that it has passed without the lock.
+    fn count(&self, in_port: PortNum, out_port: PortNum, segment: &Segment<'_>, octets: u64) {
+        if let Some(traffic) = self.traffic.get(usize::from(in_port.get())) {
+            traffic.count_in(segment, octets);
+        }
+        if let Some(traffic) = self.traffic.get(usize::from(out_port.get())) {
+            traffic.count_out(segment, octets);
+        }
+    }
+}
+
 /// The end of a way that visits no lock.
 struct Straight {
     /// The queue pair.
@@ -71,7 +113,8 @@ struct Straight {
 /// A way, as it was when somebody looked.
 pub(crate) struct Lane {
     address: Address,
-    generation: u64,
+    /// The ways of the fabric where somebody looked, and their generation then.
+    found: Option<(Arc<Ways>, u64)>,
     /// What segments may be like.
     pub(crate) limits: TxLimits,
     straight: Option<Straight>,
@@ -87,7 +130,7 @@ impl Lane {
                 pkey: PKey::DEFAULT,
                 qpn: Qpn::new(0),
             },
-            generation: 0,
+            found: None,
             limits: TxLimits {
                 max_payload: 0,
                 lid: Lid::NONE,
@@ -97,9 +140,15 @@ impl Lane {
         }
     }
 
+    /// Whether nothing has changed since somebody looked.
+    fn is_good(&self) -> bool {
+        let found = self.found.as_ref();
+        found.is_some_and(|(ways, generation)| ways.generation() == *generation)
+    }
+
     /// Whether this is still the way to `address`.
-    pub(crate) fn leads_to(&self, address: &Address, fabric: &Fabric) -> bool {
-        self.generation == fabric.generation() && self.address == *address
+    pub(crate) fn leads_to(&self, address: &Address) -> bool {
+        self.is_good() && self.address == *address
     }
 
     /// Whether this is, or was when somebody looked, the way to `address`.
@@ -124,9 +173,9 @@ impl Lane {
     }
 
     /// Whether this is still the way of `segment`.
-    pub(crate) fn fits(&self, segment: &Segment<'_>, fabric: &Fabric) -> bool {
+    pub(crate) fn fits(&self, segment: &Segment<'_>) -> bool {
         let header = segment.header;
-        self.generation == fabric.generation()
+        self.is_good()
             && self.address.dlid == header.lrh.dlid
             && self.address.pkey == header.bth.pkey
             && self.address.qpn == header.bth.dest_qp
@@ -141,13 +190,21 @@ impl Lane {
 impl Hca {
     /// Looks for the way to `address`.
     pub(crate) fn lane(&self, cx: &mut Cx<'_, Unlocked>, address: Address) -> Lane {
-        // Read first: what is read afterwards belongs to this generation or a later one.
-        let generation = self.fabric.generation();
+        // Read first: what is read afterwards belongs to this generation or a later one. A port that moves leaves
+        // under the same lock, and has a new generation begin where it was.
+        let (place, generation) = {
+            let guard = cx.lock(&self.state);
+            let Some(place) = self.place_now(&guard, address.port) else {
+                return Lane::unknown();
+            };
+            let generation = place.fabric().ways.generation();
+            (place, generation)
+        };
         let view = self.view(address.port);
-        let passage = self.passage(cx, address.port, address.dlid);
+        let passage = self.passage_from(cx, &place, address.port, address.dlid);
         let open = view.state == LinkState::Active && address.pkey.is_valid();
         let straight = if passage == Passage::Whole && open {
-            self.straight(cx, &address)
+            self.straight(cx, &place, &address)
         } else {
             None
         };
@@ -157,7 +214,7 @@ impl Hca {
         };
         Lane {
             address,
-            generation,
+            found: Some((place.fabric().ways.clone(), generation)),
             limits: TxLimits {
                 max_payload,
                 lid: view.lid,
@@ -167,11 +224,15 @@ impl Hca {
         }
     }
 
-    fn straight(&self, cx: &mut Cx<'_, Unlocked>, address: &Address) -> Option<Straight> {
+    fn straight(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        place: &Place<'_>,
+        address: &Address,
+    ) -> Option<Straight> {
         if !address.dlid.is_unicast() {
             return None;
         }
-        let in_port = self.berth.cable(address.port)?;
         if self.view(address.port).owns(address.dlid) {
             let to = cx.lock(&self.state).qps.get(address.qpn.get())?.watcher();
             return Some(Straight {
@@ -180,7 +241,8 @@ impl Hca {
                 relay: None,
             });
         }
-        let mut guard = cx.lock(&self.fabric.state);
+        let in_port = place.cable();
+        let mut guard = cx.lock(&place.fabric().state);
         let (state, mut cx) = guard.split();
         // The segment that this is for follows.
         state.switch.active_trigger(in_port);
@@ -216,9 +278,8 @@ impl Hca {
         if let Some(traffic) = self.traffic(lane.address.port) {
             traffic.count_sent(segment, octets);
         }
-        if let Some((in_port, out_port)) = straight.relay {
-            self.fabric
-                .count_relayed(in_port, out_port, segment, octets);
+        if let (Some((in_port, out_port)), Some((ways, _))) = (straight.relay, &lane.found) {
+            ways.count(in_port, out_port, segment, octets);
         }
         if let Some(traffic) = to.hca.traffic(straight.port) {
             traffic.count_received(segment, octets);
@@ -228,31 +289,10 @@ impl Hca {
 }
 
 impl Fabric {
-    /// The generation of all ways through the fabric.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Acquire)
-    }
-
     /// All lanes that were found so far do not count any more. To be called after a change of what is read
     /// without a lock, and under the lock of the fabric with a change of what that guards.
     pub(crate) fn new_generation(&self) {
         // Who sees the new number looks at what has changed under the lock, or sees what was stored before.
-        self.generation.fetch_add(1, Release);
-    }
-
-    /// Counts a segment at the ports of the switch that it has passed without the lock.
-    fn count_relayed(
-        &self,
-        in_port: PortNum,
-        out_port: PortNum,
-        segment: &Segment<'_>,
-        octets: u64,
-    ) {
-        if let Some(traffic) = self.traffic.get(usize::from(in_port.get())) {
-            traffic.count_in(segment, octets);
-        }
-        if let Some(traffic) = self.traffic.get(usize::from(out_port.get())) {
-            traffic.count_out(segment, octets);
-        }
+        self.ways.generation.fetch_add(1, Release);
     }
 }

@@ -19,6 +19,7 @@ use crate::hca::{
 };
 use crate::partition;
 use crate::payload::Source;
+use crate::rail::Place;
 use crate::run::RunQueue;
 use crate::rx;
 use proto::fabric::counters::PortFault;
@@ -157,27 +158,42 @@ impl Hca {
         segment: Segment<'_>,
     ) {
         let dlid = segment.header.lrh.dlid;
-        let Some(cable) = self.berth.cable(port) else {
+        let Some(place) = self.place(cx, port) else {
             return;
         };
+        let (fabric, cable) = (place.fabric(), place.cable());
         if self.is_tapped(port, Tap::Capture) {
             self.capture(cx, port, Direction::Out, &segment);
         }
         let own = self.view(port).owns(dlid);
         if own || segment.is_multicast() {
-            self.fabric.turn_back(cx, irqs, run, cable, segment);
+            fabric.turn_back(cx, irqs, run, cable, segment);
         }
         if !own {
-            self.fabric.carry(cx, irqs, run, cable, segment);
+            fabric.carry(cx, irqs, run, cable, segment);
         }
     }
 
     /// How segments get from `port` to `dlid`.
     pub(crate) fn passage(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum, dlid: Lid) -> Passage {
-        match self.berth.cable(port) {
-            Some(cable) if !self.is_watched(port) => self.fabric.passage(cx, cable, dlid),
-            _ => Passage::Single,
+        match self.place(cx, port) {
+            Some(place) => self.passage_from(cx, &place, port, dlid),
+            None => Passage::Single,
         }
+    }
+
+    /// The same from `place`, where `port` hangs.
+    pub(super) fn passage_from(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        place: &Place<'_>,
+        port: PortNum,
+        dlid: Lid,
+    ) -> Passage {
+        if self.is_watched(port) {
+            return Passage::Single;
+        }
+        place.fabric().passage(cx, place.cable(), dlid)
     }
 
     /// Takes a segment that came over the cable of `port`.
@@ -197,7 +213,7 @@ impl Hca {
             let events = {
                 let mut guard = cx.lock(&self.state);
                 let events = guard.sma.active_trigger(port);
-                self.publish(&guard.sma, port);
+                self.publish(&guard, port);
                 events
             };
             events::dispatch(cx, self, port, events);

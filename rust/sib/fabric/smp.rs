@@ -245,7 +245,7 @@ impl Fabric {
 
     /// Moves to the counters of the switch what has passed its ports without the lock.
     fn report_traffic(&self, state: &mut State) {
-        for (traffic, port) in self.traffic.iter().zip(0u8..) {
+        for (traffic, port) in self.ways.traffic.iter().zip(0u8..) {
             if let Some(counters) = state.switch.counters_mut(PortNum::new(port)) {
                 traffic.report(counters);
             }

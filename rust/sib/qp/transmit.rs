@@ -271,7 +271,7 @@ impl Transmitter {
             damage: None,
         };
         match &self.end {
-            Some(end) if self.lane.fits(&segment, &qp.hca.fabric) => {
+            Some(end) if self.lane.fits(&segment) => {
                 if qp.hca.count_along(&self.lane, end, &segment) {
                     let arrival = Arrival {
                         segment,
@@ -320,7 +320,7 @@ impl State {
     pub(super) fn reply(&mut self, qp: &Qp, asker: &Held<Qp>) -> Option<TxSegment> {
         let own = self.transmitter.as_ref()?;
         let address = qp.address(self.machine.config());
-        if !own.lane.leads_to(&address, &qp.hca.fabric) || !own.lane.ends_at(asker) {
+        if !own.lane.leads_to(&address) || !own.lane.ends_at(asker) {
             return None;
         }
         let mut reply = self.machine.poll_reply(&own.lane.limits)?;
@@ -347,7 +347,7 @@ impl State {
         self.take_reply(&mut own, qp, cx);
         let address = qp.address(self.machine.config());
         let fresh = core::mem::take(&mut own.fresh) && own.lane.led_to(&address);
-        if !fresh && !own.lane.leads_to(&address, &qp.hca.fabric) {
+        if !fresh && !own.lane.leads_to(&address) {
             return Step::Find(own, address);
         }
         let exhausted = !run.charge();
