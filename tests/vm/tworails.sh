@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300 -- move 1
-# vm: --kernel stock --timeout 300 -- migrate 2
+# vm: --kernel stock --timeout 600 -- move 1
+# vm: --kernel stock --timeout 600 -- migrate 2
 # vm-long: --kernel stock --timeout 900 -- move 20
 # vm-long: --kernel stock --timeout 900 -- migrate 10
 # vm-long: --kernel debug --timeout 900 -- move 2
