@@ -9,6 +9,7 @@ mod common;
 pub mod perf;
 pub mod sa;
 pub mod smp;
+pub mod survey;
 
 pub use common::{
     ClassPortInfo,
