@@ -18,6 +18,7 @@
 //! ([`crate::transport::migration`]); and after a migration no path is offered until the peer is heard on the new
 //! one. `tests/host/cm/explore.rs` shows that no one of them can be left out.
 
+mod adopt;
 mod answer;
 mod end;
 mod event;
@@ -25,7 +26,9 @@ mod load;
 mod setup;
 mod state;
 mod timing;
+pub mod watch;
 
+pub use adopt::Adoption;
 pub use event::{
     Action,
     Actions,

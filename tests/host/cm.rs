@@ -14,3 +14,5 @@ mod pair;
 mod paths;
 #[path = "cm/setup.rs"]
 mod setup;
+#[path = "cm/watch.rs"]
+mod watch;
