@@ -3,6 +3,7 @@
 //! What the manager has in debugfs: `/sys/kernel/debug/sib_cm`.
 
 use crate::tables::Shared;
+use crate::watch::Level;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -22,6 +23,8 @@ use rdma::sync::{
 pub(crate) struct Files {
     _datagrams: ControlFile<Datagrams>,
     _connections: ControlFile<Connections>,
+    _watched: ControlFile<Watched>,
+    _watch: ControlFile<Levels>,
     _dir: Dir,
 }
 
@@ -31,7 +34,9 @@ impl Files {
         let dir = Dir::new(c"sib_cm");
         Ok(Self {
             _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(shared.clone()))?,
-            _connections: ControlFile::new(&dir, c"connections", Connections(shared))?,
+            _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
+            _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
+            _watch: ControlFile::new(&dir, c"watch", Levels(shared))?,
             _dir: dir,
         })
     }
@@ -102,5 +107,48 @@ impl Control for Connections {
 
     fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
         Err(EPERM)
+    }
+}
+
+/// `watched`: what has been done for connections of ib_cm, and one line for each of them.
+struct Watched(Arc<Shared>);
+
+impl Control for Watched {
+    fn show(
+        &self,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        self.0.watch.show(cx, s, f)
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
+        Err(EPERM)
+    }
+}
+
+/// `watch`: what is done for connections of ib_cm on each HCA, by its GUID. Takes lines of that form.
+struct Levels(Arc<Shared>);
+
+impl Control for Levels {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        self.0.each_device(|device| {
+            let level = Level::of(device).name();
+            writeln!(f, "{:016x} {level}", device.adapter.guid())
+        })
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, text: &str) -> Result {
+        let (guid, level) = text.trim().split_once(' ').ok_or(EINVAL)?;
+        let guid = u64::from_str_radix(guid, 16).map_err(|_| EINVAL)?;
+        let level = Level::named(level).ok_or(EINVAL)?;
+        let device = self.0.device(guid).ok_or(ENODEV)?;
+        level.set(&device)
     }
 }

@@ -3,6 +3,7 @@
 //! The HCAs that connections are on.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use proto::cm::{
     Local,
     PathFault,
@@ -21,7 +22,12 @@ use rdma::sync::{
     Unlocked, //
 };
 use wire::mad::cm::Path;
+use wire::mad::survey::{
+    SurveyPort,
+    SurveyPorts, //
+};
 use wire::{
+    Gid,
     Lid,
     PortNum, //
 };
@@ -38,6 +44,8 @@ const HOPS: u8 = 64;
 /// An HCA.
 pub(crate) struct Device {
     pub(crate) adapter: Adapter,
+    /// What is done for connections of ib_cm: a [`Level`](crate::watch::Level).
+    pub(crate) level: Atomic<u32>,
 }
 
 impl Device {
@@ -67,6 +75,20 @@ impl Device {
 pub(crate) struct Ends([Option<PortNames>; MAX_PORTS]);
 
 impl Ends {
+    /// The ports that are active.
+    pub(crate) fn active(&self) -> SurveyPorts {
+        let mut ports = SurveyPorts::default();
+        let active = self.ports().filter(|(_, names)| names.is_active);
+        for (entry, (number, names)) in ports.iter_mut().zip(active) {
+            *entry = SurveyPort {
+                number: PortNum::new(number as u8),
+                lid: Lid::new(names.lid),
+                gid: Gid::new(names.gid),
+            };
+        }
+        ports
+    }
+
     /// The ports that are there.
     fn ports(&self) -> impl Iterator<Item = (u32, &PortNames)> {
         (1..)

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::session::Session;
 use crate::tables::Shared;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use proto::cm::{
     Conn,
@@ -25,6 +26,7 @@ use rdma::cm::{
     Adapter,
     Manager,
     QpEvent,
+    Sent,
     Verdict, //
 };
 use rdma::ib::{
@@ -45,6 +47,7 @@ use wire::mad::cm::{
     Req, //
 };
 use wire::mad::{
+    class,
     method,
     CLASS_VERSION_2, //
 };
@@ -67,7 +70,8 @@ impl Manager for Desk {
         s: Sleepable<'_>,
         adapter: Adapter,
     ) -> Result<Arc<Device>> {
-        let device = Arc::new(Device { adapter }, GFP_KERNEL)?;
+        let level = Atomic::new(crate::watch::Level::default() as u32);
+        let device = Arc::new(Device { adapter, level }, GFP_KERNEL)?;
         self.0.add_device(device.clone())?;
         if let Err(err) = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE) {
             self.0.remove_device(&device);
@@ -78,6 +82,7 @@ impl Manager for Desk {
 
     fn remove(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Arc<Device>) {
         self.0.remove_device(device);
+        self.0.watch.forget(&mut cx, device);
         let _ = device.announce(&mut cx, s, PortCaps::NONE, PortCaps::CM);
         while let Some(listener) = self.0.take_listener_on(device) {
             listener.consumer.tell(crate::events::removed());
@@ -94,10 +99,17 @@ impl Manager for Desk {
         device: &Arc<Device>,
         mad: &Mad<'_>,
     ) -> Verdict {
-        let is_ours = mad
-            .source
-            .is_some_and(|source| self.take(&mut cx, s, device, mad, &source));
-        self.0.tally.count(is_ours);
+        let Some(source) = mad.source else {
+            return Verdict::Pass;
+        };
+        let is_ours = if Cm::from_bytes(mad.request).header().mgmt_class == class::CM {
+            let is_ours = self.take(&mut cx, s, device, mad, &source)
+                || self.0.watch.receive(&mut cx, s, device, mad, &source);
+            self.0.tally.count(is_ours);
+            is_ours
+        } else {
+            self.0.watch.survey(&mut cx, s, device, mad, &source)
+        };
         if is_ours {
             Verdict::Consumed
         } else {
@@ -114,20 +126,33 @@ impl Manager for Desk {
         event: QpEvent,
     ) -> Verdict {
         match event {
-            QpEvent::Migrated => {
-                if let Some(connection) = self.0.connection_of(device, qpn) {
+            QpEvent::Migrated => match self.0.connection_of(device, qpn) {
+                Some(connection) => {
                     connection.migrated(&mut cx, s);
+                    Verdict::Pass
                 }
+                None => self.0.watch.migrated(&mut cx, s, device, qpn),
+            },
+            QpEvent::MigrationFailed => self.0.watch.verdict(&mut cx, device, qpn),
+            QpEvent::Gone => {
+                // A program of this manager has its queue pair, and says what it does with it.
+                self.0.watch.gone(&mut cx, device, qpn);
+                Verdict::Pass
             }
             QpEvent::Heard => {
-                if let Some(connection) = self.0.connection_of(device, qpn) {
-                    let _ = connection.step(&mut cx, s, Event::Confirmed, None);
+                match self.0.connection_of(device, qpn) {
+                    Some(connection) => {
+                        let _ = connection.step(&mut cx, s, Event::Confirmed, None);
+                    }
+                    None => self.0.watch.heard(&mut cx, s, device, qpn),
                 }
+                Verdict::Pass
             }
-            // The program has its queue pair, and says what it does with it.
-            QpEvent::MigrationFailed | QpEvent::Gone => {}
         }
-        Verdict::Pass
+    }
+
+    fn sent(&self, mut cx: Cx<'_, Unlocked>, device: &Arc<Device>, datagram: &Sent<'_>) {
+        self.0.watch.sent(&mut cx, device, datagram);
     }
 }
 

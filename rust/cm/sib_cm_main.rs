@@ -10,6 +10,7 @@
 //! - [`tables`] has its listeners and connections, [`connection`] is one of the latter.
 //! - [`session`] is an open file of `/dev/sib_cm`, [`commands`] its ioctls, [`events`] what it reads, [`abi`] how
 //!   programs see all of that.
+//! - [`watch`] gives connections of ib_cm alternate paths.
 //! - [`debug`] is what developers see in debugfs.
 
 #![deny(unsafe_code)]
@@ -23,6 +24,7 @@ mod events;
 mod manager;
 mod session;
 mod tables;
+mod watch;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -47,6 +49,16 @@ module! {
     authors: ["The sib authors"],
     description: "Connection manager of sib, for alternate paths",
     license: "GPL",
+    params: {
+        watch: u8 {
+            default: 0,
+            description: "Alternate paths for connections of ib_cm: 0 none, 1 those that peers offer, 2 offered too",
+        },
+        watch_events: u8 {
+            default: 0,
+            description: "1: owners of queue pairs are told of migrations of such connections",
+        },
+    },
 }
 
 /// Gives [`Loaded`] its tokens.
@@ -76,10 +88,11 @@ impl Module for Loaded {
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
+        watch::check_parameters()?;
         let shared = Shared::new(s)?;
         let files = debug::Files::new(shared.clone())?;
         let desk = Desk(shared.clone());
-        let manager = Registration::new(c"sib_cm", desk, &mut cx, s)?;
+        let manager = Registration::new(c"sib_cm", desk, watch::is_wanted(), &mut cx, s)?;
         let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         Ok(Self {
             shared,
@@ -98,6 +111,7 @@ impl Module for Loaded {
         while let Some(connection) = self.shared.any_on(None) {
             connection.abandon(&mut cx, s);
         }
+        self.shared.watch.end(&mut cx, s);
         self.shared.queue().flush(&mut cx, s);
     }
 }

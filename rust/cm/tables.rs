@@ -10,6 +10,7 @@ use crate::connection::{
 };
 use crate::device::Device;
 use crate::session::Consumer;
+use crate::watch::Watch;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
@@ -75,12 +76,16 @@ pub(crate) struct Shared {
     /// The high half of the transaction IDs of this host.
     tid_high: u32,
     pub(crate) tally: Tally,
+    /// Connections of ib_cm.
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Shared {
     /// A manager without anything.
     pub(crate) fn new(s: Sleepable<'_>) -> Result<Arc<Self>> {
         let queue = Queue::slow(c"sib_cm", s)?;
+        let tid_high = rdma::random::u32();
+        let watch = Watch::new(tid_high, s)?;
         Arc::pin_init(
             pin_init!(Self {
                 tables <- new_mutex!(
@@ -93,11 +98,12 @@ impl Shared {
                     "Shared::tables"
                 ),
                 queue,
-                tid_high: rdma::random::u32(),
+                tid_high,
                 tally: Tally {
                     passed: Atomic::new(0),
                     consumed: Atomic::new(0),
                 },
+                watch,
             }),
             GFP_KERNEL,
         )
@@ -123,6 +129,15 @@ impl Shared {
         devices
             .find(|device| device.adapter.guid() == guid)
             .cloned()
+    }
+
+    /// Calls `f` with each HCA.
+    pub(crate) fn each_device<E>(
+        &self,
+        f: impl FnMut(&Arc<Device>) -> core::result::Result<(), E>,
+    ) -> core::result::Result<(), E> {
+        let tables = self.tables.lock();
+        tables.devices.iter().try_for_each(f)
     }
 
     /// Forgets an HCA.
@@ -180,12 +195,11 @@ impl Shared {
         self.tables.lock().listeners.get(&service_id).cloned()
     }
 
-    /// A communication ID that no connection has.
+    /// A communication ID that no connection has, nor one of ib_cm that is known.
     pub(crate) fn comm_id(&self) -> u32 {
-        let tables = self.tables.lock();
         loop {
             let id = rdma::random::u32();
-            if id != 0 && tables.connections.get(&id).is_none() {
+            if id != 0 && self.connection(id).is_none() && !self.watch.has_id(id) {
                 return id;
             }
         }

@@ -33,6 +33,8 @@
 //!         Verdict::Pass
 //!     }
 //!
+//!     fn sent(&self, _: Cx<'_, Unlocked>, _: &Adapter, _: &Sent<'_>) {}
+//!
 //!     fn remove(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, _: &Adapter) {}
 //! }
 //! ```
@@ -41,6 +43,7 @@ mod adapter;
 mod agent;
 mod client;
 mod hook;
+mod paths;
 
 pub use adapter::{
     Adapter,
@@ -55,10 +58,15 @@ pub use client::{
     Registration, //
 };
 pub(crate) use hook::{
+    is_listening,
     offer,
-    qp_event, //
+    qp_event,
+    sent, //
 };
 pub use hook::{
     QpEvent,
+    Sent,
     Verdict, //
 };
+pub(crate) use paths::serve;
+pub use paths::PathState;

@@ -182,3 +182,13 @@ pub use wr::{
     SendOp,
     Sge, //
 };
+
+/// The driver's handle of a device.
+///
+/// # Safety
+///
+/// `raw` is a device of `D` that is registered for `'a`.
+pub(crate) unsafe fn device_of<'a, D: Driver>(raw: *mut sib_bindings::ib_device) -> &'a D::Device {
+    // SAFETY: A device has its value from before the registration until it is removed.
+    &unsafe { ops::DeviceObj::<D>::get(raw) }.handle
+}

@@ -38,6 +38,7 @@ use crate::srq::{
 };
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::cm::PathState;
 use rdma::ib::{
     AccessFlags,
     Advice,
@@ -377,6 +378,14 @@ impl Driver for Sib {
         mlid: u16,
     ) -> Result {
         mcast::detach(&mut cx, &qp.hca, qp, Gid::new(*mgid), Lid::new(mlid))
+    }
+
+    fn path_state(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32) -> Result<PathState> {
+        qp::path_state(&mut cx, dev, qpn)
+    }
+
+    fn load_path(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32, path: &AhAttr) -> Result {
+        qp::load_path(&mut cx, dev, qpn, path)
     }
 
     fn create_srq(

@@ -6,6 +6,7 @@
 //!
 //! - [`mod@create`]: making and removing queue pairs.
 //! - [`mod@modify`]: attributes and states.
+//! - [`paths`]: alternate paths that the owner knows nothing of.
 //! - [`post`]: work requests.
 //! - [`transmit`]: segments that leave.
 //! - [`local`]: operations that are for this side alone.
@@ -20,6 +21,7 @@ mod create;
 mod env;
 mod local;
 mod modify;
+mod paths;
 mod post;
 pub(crate) mod recv;
 mod send;
@@ -32,6 +34,10 @@ pub(crate) use create::{
 pub(crate) use modify::{
     modify,
     query, //
+};
+pub(crate) use paths::{
+    load_path,
+    path_state, //
 };
 pub(crate) use post::{
     doorbell,
@@ -171,6 +177,8 @@ struct State {
     alarm: Option<u64>,
     /// How often in a row the timer found nothing to flush.
     idle: u32,
+    /// Its owner has once set an alternate path or a state of migration.
+    is_managed: bool,
 }
 
 /// A queue pair.

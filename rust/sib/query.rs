@@ -227,6 +227,18 @@ pub(crate) fn pkey(
     of_port(cx, hca, port, |port| port.pkeys().get(index))
 }
 
+/// The index of a P_Key in the table of a port.
+pub(crate) fn pkey_index(
+    cx: &mut Cx<'_, Unlocked>,
+    hca: &Hca,
+    port: PortNum,
+    pkey: PKey,
+) -> Result<u16> {
+    of_port(cx, hca, port, |port| {
+        (0..PKEYS as u16).find(|index| port.pkeys().get(*index) == Some(pkey))
+    })
+}
+
 /// `modify_port`.
 ///
 /// # Errors

@@ -8,7 +8,13 @@ use super::agent::{
     Agent,
     Way, //
 };
+use super::paths::{
+    self,
+    PathState, //
+};
 use crate::ib::{
+    AhAttr,
+    GlobalRoute,
     PortCaps,
     MAD_SIZE, //
 };
@@ -73,6 +79,8 @@ pub struct PortNames {
     pub lmc: u8,
     /// Its GID, that of index 0.
     pub gid: [u8; 16],
+    /// It is active: what others send to it arrives.
+    pub is_active: bool,
 }
 
 /// A device, until the manager has let go of it. After that all calls fail with `ENODEV`.
@@ -144,7 +152,58 @@ impl Adapter {
             lmc: attr.lmc,
             // SAFETY: A GID is just its bytes.
             gid: unsafe { *gid.raw.as_ref() },
+            is_active: attr.state == bindings::ib_port_state_IB_PORT_ACTIVE,
         })
+    }
+
+    /// How the connected queue pair `qpn` stands.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none.
+    pub fn path_state(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        qpn: u32,
+    ) -> Result<PathState> {
+        let link = self.link()?;
+        // SAFETY: The device is one of this driver, and registered while its link is held.
+        unsafe { paths::state_of(link.raw, cx, s, qpn) }
+    }
+
+    /// Loads an alternate path from `port` on into the connected queue pair `qpn`, and asks for REARM. Its owner does
+    /// not learn of that; P_Key and ACK timeout are those in use.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or
+    /// ARMED, or the path cannot be.
+    pub fn load_path(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        qpn: u32,
+        port: u32,
+        way: &Way,
+    ) -> Result {
+        let link = self.link()?;
+        let path = AhAttr {
+            dlid: way.dlid,
+            src_path_bits: way.src_path_bits,
+            sl: way.sl,
+            static_rate: 0,
+            port,
+            grh: way.global.map(|global| GlobalRoute {
+                dgid: global.dgid,
+                flow_label: global.flow_label,
+                sgid_index: global.sgid_index,
+                hop_limit: global.hop_limit,
+                traffic_class: global.traffic_class,
+            }),
+        };
+        // SAFETY: As above.
+        unsafe { paths::load_into(link.raw, cx, s, qpn, &path) }
     }
 
     /// The entry of the port's P_Key table that has `pkey`, as a full or a limited member.

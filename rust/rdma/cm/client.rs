@@ -7,6 +7,7 @@ use super::hook::{
     self,
     Entry,
     QpEvent,
+    Sent,
     Verdict, //
 };
 use crate::ib::Mad;
@@ -55,6 +56,10 @@ pub trait Manager: Send + Sync + Sized + 'static {
         qpn: u32,
         event: QpEvent,
     ) -> Verdict;
+
+    /// Sees a datagram that somebody in the kernel is about to send from QP1, this manager included. In any context,
+    /// with locks held and interrupts off. Called only if the registration says so.
+    fn sent(&self, cx: Cx<'_, Unlocked>, device: &Self::Device, datagram: &Sent<'_>);
 }
 
 /// A manager and what the driver knows of it.
@@ -78,7 +83,8 @@ unsafe impl<M: Manager> Send for Registration<M> {}
 unsafe impl<M: Manager> Sync for Registration<M> {}
 
 impl<M: Manager> Registration<M> {
-    /// Registers `manager`, which has learnt of all devices when this returns.
+    /// Registers `manager`, which has learnt of all devices when this returns; `listens` says whether it sees what
+    /// others send.
     ///
     /// # Errors
     ///
@@ -86,6 +92,7 @@ impl<M: Manager> Registration<M> {
     pub fn new(
         name: &'static CStr,
         manager: M,
+        listens: bool,
         cx: &mut Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
@@ -100,6 +107,8 @@ impl<M: Manager> Registration<M> {
                     forget: forget::<M>,
                     receive: receive::<M>,
                     qp_event: qp_event::<M>,
+                    sent: sent::<M>,
+                    listens,
                     client: hook::client(name),
                 },
                 manager,
@@ -202,4 +211,18 @@ unsafe fn qp_event<M: Manager>(
     // SAFETY: As in `receive`.
     let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
     manager.qp_event(cx, s, device, qpn, event)
+}
+
+/// # Safety
+///
+/// As `sent` of an [`Entry`] whose context is an `M`.
+unsafe fn sent<M: Manager>(
+    context: *const c_void,
+    data: *const c_void,
+    cx: Cx<'_, Unlocked>,
+    datagram: &Sent<'_>,
+) {
+    // SAFETY: As in `receive`.
+    let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
+    manager.sent(cx, device, datagram);
 }

@@ -10,7 +10,10 @@ use super::adapter::{
     Adapter,
     Link, //
 };
-use crate::ib::Mad;
+use crate::ib::{
+    Mad,
+    MAD_SIZE, //
+};
 use crate::sync::{
     Cx,
     Sleepable,
@@ -28,6 +31,7 @@ use kernel::sync::atomic::{
     Acquire,
     Atomic,
     Full,
+    Relaxed,
     Release, //
 };
 use kernel::types::Opaque;
@@ -53,6 +57,17 @@ pub enum QpEvent {
     Heard,
     /// Its owner has put it into RESET or ERR, or destroys it: its connection is over.
     Gone,
+}
+
+/// A datagram that somebody in the kernel sends from QP1 of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// The port.
+    pub port: u32,
+    /// The LID that it goes to.
+    pub dlid: u16,
+    /// The datagram, as on the wire.
+    pub mad: &'a [u8; MAD_SIZE],
 }
 
 /// A manager without its types. The first argument of all functions is `context`.
@@ -82,6 +97,10 @@ pub(super) struct Entry {
         u32,
         QpEvent,
     ) -> Verdict,
+    /// Shows a datagram that leaves a device, as [`Self::receive`], in any context.
+    pub(super) sent: unsafe fn(*const c_void, *const c_void, Cx<'_, Unlocked>, &Sent<'_>),
+    /// Whether the manager wants to see these.
+    pub(super) listens: bool,
     /// What ib_core knows of the manager.
     pub(super) client: Opaque<bindings::ib_client>,
 }
@@ -99,6 +118,9 @@ static LISTED: Atomic<*mut Entry> = Atomic::new(ptr::null_mut());
 ///
 /// Null, or the same as [`LISTED`], while ib_core knows the client.
 static OPEN: Atomic<*mut Entry> = Atomic::new(ptr::null_mut());
+
+/// Not 0 if the manager wants to see what others send, so that nothing is lost on this otherwise.
+static LISTENS: Atomic<u32> = Atomic::new(0);
 
 /// What ib_core keeps for a device, by its client.
 struct Kept {
@@ -132,7 +154,11 @@ pub(super) unsafe fn put(
     match registered {
         // Not earlier, since the number that ib_core gives to the client is part of a call.
         // INVARIANT: ib_core knows the client.
-        Ok(()) => OPEN.store(entry, Release),
+        Ok(()) => {
+            OPEN.store(entry, Release);
+            // SAFETY: Valid by the promise.
+            LISTENS.store(unsafe { (*entry).listens }.into(), Relaxed);
+        }
         Err(_) => LISTED.store(ptr::null_mut(), Release),
     }
     registered
@@ -144,6 +170,7 @@ pub(super) unsafe fn put(
 ///
 /// `entry` is what [`put`] has put, and this is the only call for that.
 pub(super) unsafe fn withdraw(entry: *mut Entry) {
+    LISTENS.store(0, Relaxed);
     OPEN.store(ptr::null_mut(), Release);
     quiesce();
     // SAFETY: Registered by `put`. This has all devices removed.
@@ -280,6 +307,30 @@ pub(crate) unsafe fn offer(
         })
     };
     verdict.unwrap_or(Verdict::Pass)
+}
+
+/// Whether there is a manager that wants to see what others send.
+#[inline]
+pub(crate) fn is_listening() -> bool {
+    LISTENS.load(Relaxed) != 0
+}
+
+/// Shows the manager, if there is one, a datagram that leaves. In any context.
+///
+/// # Safety
+///
+/// As [`offer`].
+pub(crate) unsafe fn sent(
+    device: *mut bindings::ib_device,
+    cx: Cx<'_, Unlocked>,
+    datagram: &Sent<'_>,
+) {
+    // SAFETY: As in `offer`.
+    unsafe {
+        with_manager(device, |entry, data| {
+            (entry.sent)(entry.context, data, cx, datagram);
+        })
+    };
 }
 
 /// Tells the manager, if there is one, what has become of a queue pair.

@@ -26,6 +26,7 @@ use super::{
     DeviceUpcall,
     Driver, //
 };
+use crate::cm;
 use crate::sync::{
     Cx,
     Sleepable,
@@ -238,6 +239,7 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
             Obj::store(raw, state);
             bindings::ib_set_device_ops(raw, &ops);
         }
+        cm::serve::<D>();
         // The list must know the device before somebody can remove the module.
         let registered = this
             .registrar

@@ -28,6 +28,7 @@ use super::{
     WcOut,
     MAD_SIZE, //
 };
+use crate::cm::PathState;
 use crate::mem::{
     KernelSpace,
     UserMemory, //
@@ -491,6 +492,24 @@ pub trait Driver: Sized + Send + Sync + 'static {
         let _ = (cx, s, qp, mgid, mlid);
         Err(unsupported())
     }
+
+    // Paths of queue pairs by number, for the connection manager.
+
+    /// How a connected queue pair stands.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none of this number.
+    fn path_state(cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32) -> Result<PathState>;
+
+    /// Loads an alternate path into a connected queue pair for its owner, who does not know, and asks for REARM. Its
+    /// P_Key and its ACK timeout are those in use.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none of this number, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or
+    /// ARMED, or the path cannot be.
+    fn load_path(cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32, path: &AhAttr) -> Result;
 
     // Shared receive queues.
 

@@ -39,10 +39,15 @@ pub struct Mad<'a> {
 }
 
 impl Mad<'_> {
-    /// Whether it is one of communication management (IBA, "Communication Management").
-    pub(super) fn is_connection_management(&self) -> bool {
+    /// Whether it is one that connection managers exchange: of communication management (IBA, "Communication
+    /// Management"), or of a vendor, who is named in it (IBA, "Vendor Specific Management").
+    pub(super) fn is_of_managers(&self) -> bool {
         let [_, class, ..] = self.request;
-        u32::from(*class) == bindings::IB_MGMT_CLASS_CM
+        let class = u32::from(*class);
+        class == bindings::IB_MGMT_CLASS_CM
+            || (bindings::IB_MGMT_CLASS_VENDOR_RANGE2_START
+                ..=bindings::IB_MGMT_CLASS_VENDOR_RANGE2_END)
+                .contains(&class)
     }
 }
 

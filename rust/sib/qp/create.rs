@@ -155,6 +155,7 @@ pub(crate) fn create(
         },
         alarm: None,
         idle: 0,
+        is_managed: false,
     };
     let special = matches!(init.ty, QpType::Smi | QpType::Gsi);
     let port = if special { init.port } else { 0 };

@@ -97,6 +97,20 @@ fn state_name(state: QpState) -> ib::QpState {
     }
 }
 
+/// Who changes a queue pair.
+#[derive(Clone, Copy)]
+enum Author {
+    /// Whom it belongs to.
+    Owner,
+    /// The connection manager.
+    Manager,
+}
+
+/// Whether who names these attributes manages paths himself.
+fn manages(mask: QpAttrMask) -> bool {
+    mask.contains(QpAttrMask::ALT_PATH) || mask.contains(QpAttrMask::PATH_MIG_STATE)
+}
+
 /// Whether every attribute that `mask` names is within its range (IBA "Modify Queue Pair").
 fn in_range(attr: &QpAttr, mask: QpAttrMask, ports: u8) -> bool {
     let has = |flag| mask.contains(flag);
@@ -206,7 +220,7 @@ fn mig_state_of(state: ib::MigState) -> MigState {
 }
 
 /// ib_core's name of a state of migration.
-fn mig_state_name(state: MigState) -> ib::MigState {
+pub(super) fn mig_state_name(state: MigState) -> ib::MigState {
     match state {
         MigState::Migrated => ib::MigState::Migrated,
         MigState::Rearm => ib::MigState::Rearm,
@@ -331,7 +345,7 @@ pub(crate) fn modify(
         }
         return Ok(());
     }
-    change(cx, qp, attr, mask, &resolved)?;
+    change(cx, qp, attr, mask, &resolved, Author::Owner)?;
     if mask.contains(QpAttrMask::PKEY_INDEX) || mask.contains(QpAttrMask::ALT_PATH) {
         partition::follow(cx, qp);
     }
@@ -343,6 +357,26 @@ pub(crate) fn modify(
     Ok(())
 }
 
+/// Changes the alternate path and the state of migration of a queue pair that is somebody else's.
+///
+/// # Errors
+///
+/// As [`modify`], and `EPERM` if its owner manages these.
+pub(super) fn modify_paths(
+    cx: &mut Cx<'_, Unlocked>,
+    qp: &Qp,
+    attr: &QpAttr,
+    mask: QpAttrMask,
+) -> Result {
+    if !in_range(attr, mask, qp.hca.ports()) {
+        return Err(EINVAL);
+    }
+    let resolved = Resolved::new(cx, qp, attr, mask)?;
+    change(cx, qp, attr, mask, &resolved, Author::Manager)?;
+    partition::follow(cx, qp);
+    Ok(())
+}
+
 /// Has the machine take over the attributes.
 fn change(
     cx: &mut Cx<'_, Unlocked>,
@@ -350,9 +384,15 @@ fn change(
     attr: &QpAttr,
     mask: QpAttrMask,
     resolved: &Resolved,
+    author: Author,
 ) -> Result {
     let mut guard = cx.lock(&qp.state);
     let (state, cx) = guard.split();
+    match author {
+        Author::Owner => state.is_managed |= manages(mask),
+        Author::Manager if state.is_managed => return Err(EPERM),
+        Author::Manager => {}
+    }
     let from = state.machine.state();
     if mask.contains(QpAttrMask::CUR_STATE) && state_of(attr.cur_state) != from {
         return Err(EINVAL);

@@ -72,8 +72,8 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
         request,
     };
     let mut verdict = D::process_mad(cx.reborrow(), &state.handle, &mad, reply);
-    if verdict == MadResult::Pass && mad.is_connection_management() && mad.source.is_some() {
-        // SAFETY: Datagrams of this class come with a source from the receive path alone, which is a task.
+    if verdict == MadResult::Pass && mad.is_of_managers() && mad.source.is_some() {
+        // SAFETY: Datagrams of these classes come with a source from the receive path alone, which is a task.
         let s = unsafe { Sleepable::new() };
         // SAFETY: The device is one of this driver, and ib_core uses it.
         if unsafe { cm::offer(dev, cx, s, &mad) } == cm::Verdict::Consumed {

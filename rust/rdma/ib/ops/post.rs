@@ -16,6 +16,7 @@ use super::{
     any_context,
     task, //
 };
+use crate::cm;
 use crate::ib::{
     AccessFlags,
     Datagram,
@@ -26,7 +27,16 @@ use crate::ib::{
     SendFlags,
     SendOp,
     SendWr,
-    Sge, //
+    Sge,
+    MAD_SIZE, //
+};
+use crate::mem::{
+    KernelRange,
+    Region, //
+};
+use crate::sync::{
+    Cx,
+    Unlocked, //
 };
 use kernel::error::from_result;
 use kernel::prelude::*;
@@ -49,7 +59,7 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
         return doorbell(data);
     }
     // SAFETY: `wr` is a chain that ib_core lends for the call, of the type of queue pair.
-    let (last, result) = unsafe { send_chain(data, wr) };
+    let (last, result) = unsafe { send_chain(qp, data, wr) };
     if result.is_err() {
         // SAFETY: There is room for the answer, which nobody else uses during the call.
         unsafe { bad.write(last) };
@@ -71,8 +81,9 @@ fn doorbell<D: Driver>(data: &QpData<D>) -> c_int {
 ///
 /// # Safety
 ///
-/// `wr` is a chain of valid requests of the type of queue pair.
+/// `data` is what `qp` keeps, and `wr` a chain of valid requests of the type of queue pair.
 unsafe fn send_chain<D: Driver>(
+    qp: *mut bindings::ib_qp,
     data: &QpData<D>,
     wr: *const bindings::ib_send_wr,
 ) -> (*const bindings::ib_send_wr, Result) {
@@ -85,8 +96,13 @@ unsafe fn send_chain<D: Driver>(
     let mut result = Ok(());
     while !next.is_null() {
         // SAFETY: `next` is a request of the chain.
-        result = unsafe { send_from_c::<D>(next, data.ty) }
-            .and_then(|wr| D::post_send(cx.reborrow(), &data.qp, &wr));
+        result = unsafe { send_from_c::<D>(next, data.ty) }.and_then(|wr| {
+            if data.ty == QpType::Gsi && cm::is_listening() {
+                // SAFETY: The queue pair is in use, and the request is one for datagrams of a client in the kernel.
+                unsafe { show::<D>(qp, cx.reborrow(), &wr) };
+            }
+            D::post_send(cx.reborrow(), &data.qp, &wr)
+        });
         if result.is_err() {
             break;
         }
@@ -97,6 +113,42 @@ unsafe fn send_chain<D: Driver>(
         D::posted(cx, &data.qp);
     }
     (next, result)
+}
+
+/// Shows the connection manager a datagram that is about to be posted on QP1: when it has been, its memory may be
+/// gone.
+///
+/// # Safety
+///
+/// `qp` is alive, and `wr` a request of a client in the kernel.
+unsafe fn show<D: Driver>(qp: *mut bindings::ib_qp, mut cx: Cx<'_, Unlocked>, wr: &SendWr<'_, D>) {
+    let SendOp::Send { to: Some(to), .. } = &wr.op else {
+        return;
+    };
+    let mut mad = [0; MAD_SIZE];
+    let mut room = mad.as_mut_slice();
+    for sge in wr.sges {
+        let len = sge.length as usize;
+        if len > room.len() {
+            return;
+        }
+        let (part, rest) = core::mem::take(&mut room).split_at_mut(len);
+        room = rest;
+        // SAFETY: The memory of the request belongs to the client until the request has completed.
+        let range = unsafe { KernelRange::new(sge.addr, len) };
+        if Region::from(&range).copy_out(0, part).is_err() {
+            return;
+        }
+    }
+    if let Ok(address) = D::query_ah(cx.reborrow(), to.ah) {
+        let datagram = cm::Sent {
+            port: address.port,
+            dlid: address.dlid,
+            mad: &mad,
+        };
+        // SAFETY: The queue pair is alive, and so is its device, which is one of this driver.
+        unsafe { cm::sent((*qp).device, cx, &datagram) };
+    }
 }
 
 /// A list of pieces of memory.

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How much is done for connections of ib_cm: what the parameters of the module say, for each HCA.
+
+use crate::device::Device;
+use crate::module_parameters;
+use core::borrow::Borrow;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use rdma::cm::Verdict;
+
+/// What is done for connections of ib_cm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Level {
+    /// Nothing.
+    Off = 0,
+    /// Paths that peers offer are taken.
+    Respond = 1,
+    /// And paths are offered.
+    Full = 2,
+}
+
+const LEVELS: [(Level, &str); 3] = [
+    (Level::Off, "off"),
+    (Level::Respond, "respond"),
+    (Level::Full, "full"),
+];
+
+fn value<T: Copy>(of: impl Borrow<T>) -> T {
+    *of.borrow()
+}
+
+/// Checks the parameters when the module is loaded.
+///
+/// # Errors
+///
+/// `EINVAL`, with a line in the log.
+pub(crate) fn check_parameters() -> Result {
+    let watch = value::<u8>(module_parameters::watch.value());
+    let events = value::<u8>(module_parameters::watch_events.value());
+    for (name, value, high) in [("watch", watch, 2), ("watch_events", events, 1)] {
+        if value > high {
+            pr_err!("parameter {name}: {value} is not in 0 to {high}\n");
+            return Err(EINVAL);
+        }
+    }
+    Ok(())
+}
+
+/// Whether any of this is wanted.
+pub(crate) fn is_wanted() -> bool {
+    Level::default() != Level::Off
+}
+
+impl Default for Level {
+    /// What the parameter says.
+    fn default() -> Self {
+        Self::from_number(value::<u8>(module_parameters::watch.value()).into())
+    }
+}
+
+impl Level {
+    fn from_number(number: u32) -> Self {
+        let level = LEVELS.iter().find(|(level, _)| *level as u32 == number);
+        level.map_or(Self::Off, |(level, _)| *level)
+    }
+
+    /// That of an HCA.
+    pub(crate) fn of(device: &Device) -> Self {
+        Self::from_number(device.level.load(Relaxed))
+    }
+
+    /// Sets that of an HCA.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the module has been loaded without any of this.
+    pub(crate) fn set(self, device: &Device) -> Result {
+        if !is_wanted() {
+            return Err(EPERM);
+        }
+        device.level.store(self as u32, Relaxed);
+        Ok(())
+    }
+
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        let level = LEVELS.iter().find(|(level, _)| *level == self);
+        level.map_or("", |(_, name)| name)
+    }
+
+    /// The one that is called `name`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let level = LEVELS.iter().find(|(_, known)| *known == name);
+        level.map(|(level, _)| *level)
+    }
+}
+
+/// What becomes of an event of a queue pair whose path was loaded here.
+pub(super) fn withhold() -> Verdict {
+    if value::<u8>(module_parameters::watch_events.value()) != 0 {
+        Verdict::Pass
+    } else {
+        Verdict::Consumed
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Paths of queue pairs, which the connection manager looks at and loads by their numbers.
+//!
+//! ib_core knows nothing of it: the queue pair belongs to somebody else, and what ib_core keeps of its attributes
+//! are that one's.
+
+use crate::ib::{
+    device_of,
+    AhAttr,
+    Driver,
+    MigState, //
+};
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use core::ptr;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Release, //
+};
+use sib_bindings as bindings;
+
+/// How a connected queue pair stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathState {
+    /// It is in RTS.
+    pub is_ready: bool,
+    /// Its owner has loaded a path, or changed the state of migration: it is to be left alone.
+    pub is_managed: bool,
+    /// The state of migration.
+    pub migration: MigState,
+}
+
+/// What the driver does for the manager.
+struct Calls {
+    state: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32) -> Result<PathState>,
+    load: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32, &AhAttr) -> Result,
+}
+
+/// The calls of the driver: there is one in a module.
+///
+/// # Invariants
+///
+/// Null before the first device is registered, then a value that stays.
+static CALLS: Atomic<*mut Calls> = Atomic::new(ptr::null_mut());
+
+/// The calls of `D`.
+struct CallsOf<D>(core::marker::PhantomData<D>);
+
+impl<D: Driver> CallsOf<D> {
+    const CALLS: &'static Calls = &Calls {
+        state: state::<D>,
+        load: load::<D>,
+    };
+}
+
+/// Notes which driver the devices have.
+pub(crate) fn serve<D: Driver>() {
+    // INVARIANT: A constant, which nobody writes to.
+    CALLS.store(ptr::from_ref(CallsOf::<D>::CALLS).cast_mut(), Release);
+}
+
+fn calls() -> Result<&'static Calls> {
+    // SAFETY: By the invariant.
+    unsafe { CALLS.load(Acquire).as_ref() }.ok_or(ENODEV)
+}
+
+/// # Safety
+///
+/// `device` is a device of `D` that is in use for the call.
+unsafe fn state<D: Driver>(
+    device: *mut bindings::ib_device,
+    cx: Cx<'_, Unlocked>,
+    qpn: u32,
+) -> Result<PathState> {
+    // SAFETY: By the promise.
+    D::path_state(cx, unsafe { device_of::<D>(device) }, qpn)
+}
+
+/// # Safety
+///
+/// As [`state`].
+unsafe fn load<D: Driver>(
+    device: *mut bindings::ib_device,
+    cx: Cx<'_, Unlocked>,
+    qpn: u32,
+    path: &AhAttr,
+) -> Result {
+    // SAFETY: By the promise.
+    D::load_path(cx, unsafe { device_of::<D>(device) }, qpn, path)
+}
+
+/// How the queue pair `qpn` stands.
+///
+/// # Safety
+///
+/// `device` is a device of this driver that is in use for the call.
+pub(super) unsafe fn state_of(
+    device: *mut bindings::ib_device,
+    cx: &mut Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    qpn: u32,
+) -> Result<PathState> {
+    // SAFETY: By the promise.
+    unsafe { (calls()?.state)(device, cx.reborrow(), qpn) }
+}
+
+/// Loads an alternate path into the queue pair `qpn`, and asks for REARM.
+///
+/// # Safety
+///
+/// As [`state_of`].
+pub(super) unsafe fn load_into(
+    device: *mut bindings::ib_device,
+    cx: &mut Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    qpn: u32,
+    path: &AhAttr,
+) -> Result {
+    // SAFETY: By the promise.
+    unsafe { (calls()?.load)(device, cx.reborrow(), qpn, path) }
+}

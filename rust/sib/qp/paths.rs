@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Alternate paths that the connection manager loads into queue pairs whose owners know nothing of them.
+
+use super::{
+    modify,
+    Qp, //
+};
+use crate::hca::Hca;
+use crate::query;
+use kernel::prelude::*;
+use proto::transport::QpState;
+use rdma::cm::PathState;
+use rdma::ib::{
+    self,
+    AhAttr,
+    MigState,
+    QpAttr,
+    QpAttrMask, //
+};
+use rdma::sync::{
+    Cx,
+    Held,
+    Unlocked, //
+};
+use wire::PortNum;
+
+/// The queue pair with this number.
+fn find(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Result<Held<Qp>> {
+    let state = cx.lock(&hca.state);
+    let found = state.qps.get(qpn).and_then(|qp| qp.try_clone());
+    found.ok_or(ENOENT)
+}
+
+/// How a queue pair stands.
+pub(crate) fn path_state(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Result<PathState> {
+    let qp = find(cx, hca, qpn)?;
+    let state = cx.lock(&qp.state);
+    Ok(PathState {
+        is_ready: state.machine.state() == QpState::Rts,
+        is_managed: state.is_managed,
+        migration: modify::mig_state_name(state.machine.config().mig_state),
+    })
+}
+
+/// Loads an alternate path, and asks for REARM. P_Key and ACK timeout are those of the path in use.
+///
+/// # Errors
+///
+/// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or ARMED,
+/// or the path cannot be.
+pub(crate) fn load_path(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32, path: &AhAttr) -> Result {
+    let qp = find(cx, hca, qpn)?;
+    let (pkey, timeout) = {
+        let state = cx.lock(&qp.state);
+        let config = state.machine.config();
+        (config.pkey, config.timeout)
+    };
+    let attr = QpAttr {
+        state: ib::QpState::Rts,
+        cur_state: ib::QpState::Rts,
+        mig_state: MigState::Rearm,
+        alt_ah: *path,
+        alt_port: path.port,
+        alt_pkey_index: query::pkey_index(cx, hca, PortNum::new(path.port as u8), pkey)?,
+        alt_timeout: timeout,
+        ..QpAttr::default()
+    };
+    let mask = QpAttrMask::STATE
+        | QpAttrMask::CUR_STATE
+        | QpAttrMask::ALT_PATH
+        | QpAttrMask::PATH_MIG_STATE;
+    modify::modify_paths(cx, &qp, &attr, mask)?;
+    Qp::schedule(qp);
+    Ok(())
+}

@@ -1,0 +1,198 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- handoff
+# vm-long: --kernel stock --timeout 600 -- udp all
+# vm-long: --kernel debug --timeout 900 -- handoff all
+#
+# Connections that ib_cm has made for programs that know nothing of alternate paths: they
+# get some, and run on when a port is cut off, and again when it has come back and the
+# other one is. What ends a connection gets through, too.
+#
+#     watch.sh [handoff|udp [all]]
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/cm.sh"
+. "$(dirname "$0")/rails.sh"
+
+SEEN=/sys/kernel/debug/sib_cm/watched
+
+# seen WHAT: a number of the file.
+seen() {
+	awk -v what="$1" '$1 == what { print $2 }' $SEEN
+}
+
+# established: the connections that are.
+established() {
+	grep ' Established ' $SEEN
+}
+
+# ends NUMBER WORD...: so many ends of connections are established, and each says that.
+ends() {
+	local count=$1
+	shift
+	[ "$(established | wc -l)" = "$count" ] &&
+		[ "$(established | grep -c -- "$*")" = "$count" ]
+}
+
+# armed NUMBER: so many ends may migrate.
+armed() {
+	[ "$(rdma resource show qp | grep -c 'path-mig-state ARMED')" -ge "$1" ]
+}
+
+# asked: a question that nobody answers has been sent.
+asked() {
+	[ "$(seen questions)" -gt "$questions" ]
+}
+
+# gives_up TEXT...: what is known, and the end.
+gives_up() {
+	cat $SEEN
+	rdma resource show qp | grep 'type RC'
+	cat /tmp/server /tmp/client | tail -n 20
+	fail "$*"
+}
+
+subnet_manager module
+datapath "${1:-handoff}"
+ip_fabric
+addresses
+run modprobe rdma_ucm
+run modprobe sib_cm watch=2
+pings $FAR 56 1
+
+# cut PORT: both directions of that port of sib1 are dead.
+cut() {
+	run $HOOK pull "$1" 2
+}
+
+mend() {
+	run $HOOK mend "$1"
+}
+
+# moved NUMBER: so many queue pairs have gone over since the module was loaded.
+moved() {
+	[ "$(seen migrations)" -ge "$1" ]
+}
+
+# goes_on: the client has more to say.
+goes_on() {
+	local before
+	before=$(wc -l </tmp/client)
+	within 60 more_than $((before + 20)) || gives_up "the client has come to a stand"
+}
+
+more_than() {
+	[ "$(wc -l </tmp/client)" -gt "$1" ]
+}
+
+# protected: both ends have an alternate path, and may migrate.
+protected() {
+	within 60 ends 2 'alternate [1-9]' || gives_up "there is no alternate path"
+	within 60 armed 2 || gives_up "the queue pairs are not armed"
+}
+
+# fails_over PORT: that port goes, and both ends go over to the other one.
+fails_over() {
+	local before
+	before=$(seen migrations)
+	cut "$1"
+	within 90 moved $((before + 2)) || gives_up "nothing has migrated"
+}
+
+# rping_up: a server and a client without an end. What they say is checked.
+rping_up() {
+	far timeout -k 5 250 rping -s -a $FAR -S 4096 -v -V >/tmp/server 2>&1 &
+	server=$!
+	within 20 cm_listens 7174 || gives_up "rping does not listen"
+	timeout -k 5 250 rping -c -a $FAR -S 4096 -v -V >/tmp/client 2>&1 &
+	client=$!
+	goes_on
+}
+
+# rping_down: the client ends, and the server hears of it.
+rping_down() {
+	kill $client
+	wait $client
+	within 60 ended $server || gives_up "the server has not heard of the end"
+	! grep -iE 'data mismatch|verify|error' /tmp/client /tmp/server | grep -v 'wait for' ||
+		gives_up "rping has found something"
+}
+
+ended() {
+	! kill -0 "$1"
+}
+
+# migrated: two connected queue pairs have one path.
+migrated() {
+	[ "$(rdma resource show qp | grep 'type RC' | grep -c 'path-mig-state MIGRATED')" -ge 2 ]
+}
+
+step "rping runs on when its port goes"
+rping_up
+protected
+fails_over 1
+goes_on
+mend 1
+
+step "and back when the other one goes"
+protected
+fails_over 2
+goes_on
+mend 2
+
+step "and ends by the path that it is on"
+protected
+fails_over 1
+goes_on
+rping_down
+[ "$(seen detours)" -gt 0 ] || gives_up "nothing has taken another path"
+mend 1
+
+step "A peer that does nothing for connections of ib_cm is offered nothing"
+[ "$(wc -l </sys/kernel/debug/sib_cm/watch)" = 2 ] || fail "there are not two HCAs"
+FAR_GUID=$(tr -d : </sys/class/infiniband/sib1/node_guid)
+echo "$FAR_GUID off" >/sys/kernel/debug/sib_cm/watch || fail "there is no way to do nothing"
+loads=$(seen loads) questions=$(seen questions)
+consumed=$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)
+rping_up
+within 30 asked || gives_up "nobody has asked"
+goes_on
+ends 1 'alternate none' || gives_up "there is an alternate path"
+[ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
+[ "$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)" = "$consumed" ] ||
+	gives_up "a LAP has been sent"
+rping_down
+echo "$FAR_GUID full" >/sys/kernel/debug/sib_cm/watch || fail "there is no way back"
+
+[ "${2:-}" != all ] || {
+	step "ib_write_bw runs on when its port goes"
+	far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 10 -s 65536 >/tmp/server 2>&1 &
+	server=$!
+	within 20 cm_listens 18600 || gives_up "ib_write_bw does not listen"
+	timeout -k 5 120 ib_write_bw -R -F -d sib0 -p 18600 -D 10 -s 65536 $FAR >/tmp/client 2>&1 &
+	client=$!
+	protected
+	fails_over 1
+	wait $client || gives_up "status $? of the client"
+	wait $server || gives_up "status $? of the server"
+	cat /tmp/client
+	mend 1
+
+	step "The module goes while there is a connection"
+	rping_up
+	protected
+	run rmmod sib_cm
+	cut 1
+	within 90 migrated || fail "queue pairs that were armed do not migrate"
+	before=$(wc -l </tmp/client)
+	within 60 more_than $((before + 20)) || fail "the client has come to a stand"
+	mend 1
+	kill $client
+	wait $client
+	within 60 ended $server || fail "the server has not heard of the end"
+}
+
+no_objects
+ip_down
