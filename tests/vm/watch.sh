@@ -194,5 +194,7 @@ echo "$FAR_GUID full" >/sys/kernel/debug/sib_cm/watch || fail "there is no way b
 	within 60 ended $server || fail "the server has not heard of the end"
 }
 
+# Its dependencies are to stay.
+[ ! -e /dev/sib_cm ] || run rmmod sib_cm
 no_objects
 ip_down
