@@ -38,6 +38,7 @@ mod storage;
 mod traffic;
 mod udp;
 
+pub(crate) use batch::Outbox;
 pub(crate) use berth::Berth;
 pub(crate) use cable::Origin;
 pub(crate) use capture::{
@@ -60,7 +61,10 @@ pub(crate) use route::{
 };
 pub(crate) use smp::trap_header;
 pub(crate) use traffic::Traffic;
-pub(crate) use udp::Drops;
+pub(crate) use udp::{
+    Drops,
+    Way, //
+};
 
 use crate::events;
 use crate::guid::GuidBase;
@@ -168,7 +172,7 @@ pub(crate) struct Fabric {
     /// What [`State`] refers to.
     #[pin]
     endpoints: Mutex<KVec<Tracked<Endpoint>>>,
-    drops: Drops,
+    drops: Arc<Drops>,
     /// See [`lane`].
     ways: Arc<Ways>,
 }
@@ -217,7 +221,7 @@ impl Fabric {
                 seat <- seat,
                 lookout <- lookout,
                 endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
-                drops: Drops::new(),
+                drops: Arc::new(Drops::new(), GFP_KERNEL)?,
                 ways,
             }? Error),
             GFP_KERNEL,

@@ -14,6 +14,7 @@ use crate::fabric::{
 use crate::guid::HcaGuids;
 use crate::mad::Orders;
 use crate::mcast::Groups;
+use crate::pace::Pace;
 use crate::qp::Qp;
 use crate::rail::{
     Rail,
@@ -97,8 +98,12 @@ pub(crate) struct Hca {
     pub(crate) guids: HcaGuids,
     /// What is too long for the context where it is found to be due.
     pub(crate) queue: Queue,
+    /// What may wait until tasks have done theirs.
+    pub(crate) patient: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
     pub(crate) memory: Queue,
+    /// Who posts to its queue pairs, and how fast.
+    pub(crate) pace: Pace,
     port_views: [PortView; MAX_PORTS as usize],
     /// The way to tell ib_core of events.
     pub(crate) upcall: DeviceUpcall,
@@ -152,6 +157,7 @@ impl Hca {
             ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
         }
         let queue = Queue::new(c"sib", sleepable)?;
+        let patient = Queue::patient(c"sib_send", sleepable)?;
         let memory = Queue::slow(c"sib_memory", sleepable)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
@@ -169,7 +175,9 @@ impl Hca {
             berth,
             guids,
             queue,
+            patient,
             memory,
+            pace: Pace::new(),
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),

@@ -172,11 +172,11 @@ impl Expire for Hca {
         for port in orders {
             this.settle(&mut cx, port);
         }
-        let mut run = RunQueue::new();
-        for port in (1..=this.ports()).map(PortNum::new) {
-            this.send_traps(&mut cx, irqs, &mut run, port);
-        }
-        run.drain(&mut cx, irqs);
+        RunQueue::with(&mut cx, irqs, |cx, run| {
+            for port in (1..=this.ports()).map(PortNum::new) {
+                this.send_traps(cx, irqs, run, port);
+            }
+        });
         let guard = cx.lock(&this.state);
         this.set_clock(guard.orders, &guard.sma);
     }

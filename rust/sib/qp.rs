@@ -168,6 +168,8 @@ struct State {
     entry: RecvEntry,
     absence: Absence,
     events: Events,
+    /// Whether there was a completion, or a request of the peer, since the last doorbell.
+    answered: bool,
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
     transmitter: Option<KBox<Transmitter>>,
@@ -239,6 +241,7 @@ impl State {
             entry: &mut self.entry,
             absence: &mut self.absence,
             events: &mut self.events,
+            answered: &mut self.answered,
             withheld: &mut self.withheld,
             attr: &mut self.attr,
             withhold,
@@ -286,6 +289,7 @@ impl State {
         let segment = &arrival.segment;
         let now = crate::fabric::now();
         let len = segment.source.len() as u32;
+        self.answered |= !segment.header.bth.opcode.is_response();
         self.absence.taking.begin();
         // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
         let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
@@ -397,6 +401,13 @@ impl Qp {
         if let Some(pointer) = qp.try_clone() {
             // A queued item runs after this, so a refusal is as good.
             let _ = qp.hca.queue.enqueue(&qp.work, pointer);
+        }
+    }
+
+    /// Has a worker transmit when no task wants the processor more.
+    fn schedule_later(qp: &Held<Self>) {
+        if let Some(pointer) = qp.try_clone() {
+            let _ = qp.hca.patient.enqueue(&qp.work, pointer);
         }
     }
 
@@ -562,9 +573,7 @@ impl Run for Qp {
 
     fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
-        let mut run = RunQueue::new();
-        Qp::transmit(&this, &mut cx, irqs, &mut run);
-        run.drain(&mut cx, irqs);
+        RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(&this, cx, irqs, run));
     }
 }
 
@@ -594,8 +603,6 @@ impl Expire for Qp {
             this.watch(state);
         }
         this.report(&mut cx, irqs);
-        let mut run = RunQueue::new();
-        Qp::transmit(this, &mut cx, irqs, &mut run);
-        run.drain(&mut cx, irqs);
+        RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(this, cx, irqs, run));
     }
 }

@@ -7,7 +7,15 @@
 //! with every answer: the queue pair goes to the [`RunQueue`] of the call chain, and
 //! [`RunQueue::drain`] lets one after the other transmit. What is too much for one call chain goes
 //! to the work queue of the device.
+//!
+//! Packets that leave by UDP wait in the [`Outbox`] of the call chain for those that follow the same way: at most until
+//! its end.
 
+use crate::fabric::{
+    Outbox,
+    Segment,
+    Way, //
+};
 use crate::qp::Qp;
 use rdma::sync::{
     Cx,
@@ -30,17 +38,55 @@ pub(crate) struct RunQueue {
     head: usize,
     len: usize,
     budget: u32,
+    outbox: Outbox,
+    /// Packets that may follow the one that is being sent.
+    more: u32,
 }
 
 impl RunQueue {
-    /// Nobody is due.
-    pub(crate) const fn new() -> Self {
-        Self {
+    /// Runs `body` as a call chain, and then lets all transmit who have become due in it.
+    pub(crate) fn with<R>(
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        body: impl FnOnce(&mut Cx<'_, Unlocked>, &mut Self) -> R,
+    ) -> R {
+        let mut run = Self {
             due: [const { None }; SLOTS],
             head: 0,
             len: 0,
             budget: BUDGET,
-        }
+            outbox: Outbox::new(),
+            more: 0,
+        };
+        let result = body(cx, &mut run);
+        run.drain(cx, irqs);
+        result
+    }
+
+    /// Sends a segment as datagrams, soon; `None` if that cannot be.
+    pub(crate) fn post(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        way: (&Way, u64),
+        segment: &Segment<'_>,
+    ) -> Option<()> {
+        self.outbox.add(cx, irqs, way, segment, self.more)
+    }
+
+    /// So many packets may follow the one that is to be sent now.
+    pub(crate) fn expect(&mut self, more: u32) {
+        self.more = more;
+    }
+
+    /// Whether datagrams wait.
+    pub(crate) fn is_loaded(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Sends the datagrams that wait.
+    pub(crate) fn flush(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        self.outbox.flush(cx, irqs);
     }
 
     /// Remembers that `qp` has something to transmit.
@@ -76,9 +122,10 @@ impl RunQueue {
     }
 
     /// Lets all that are due transmit, and those that become due meanwhile.
-    pub(crate) fn drain(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+    fn drain(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         while let Some(qp) = self.pop() {
             Qp::transmit(&qp, cx, irqs, self);
         }
+        self.flush(cx, irqs);
     }
 }

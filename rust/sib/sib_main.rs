@@ -35,6 +35,7 @@ mod mad;
 mod mcast;
 mod mr;
 mod mw;
+mod pace;
 mod params;
 mod partition;
 mod payload;

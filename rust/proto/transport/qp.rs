@@ -192,6 +192,11 @@ where
         self.requester.progress()
     }
 
+    /// Number of work requests of the send queue that have not been sent to their end.
+    pub fn backlog(&self) -> u32 {
+        self.requester.backlog()
+    }
+
     /// The PSN that is expected next.
     pub fn rq_psn(&self) -> Psn {
         self.responder.expected()

@@ -258,6 +258,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.oldest.index == self.head
     }
 
+    /// Number of work requests that have not been sent to their end.
+    pub(super) fn backlog(&self) -> u32 {
+        self.head.since(self.cursor.index)
+    }
+
     /// The first PSN that is not acknowledged.
     pub(super) fn acked(&self) -> Psn {
         self.acked

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Segments on a network: the packets of one leave in batches of datagrams, which the network layer carries as
-//! one as far as it can, and what arrives in one batch becomes one segment again.
+//! Segments on a network: packets leave in batches of datagrams, which the network layer carries as one as far as it
+//! can, and what arrives of a message in one batch becomes one segment again.
 //!
 //! The datagrams of a batch are equally long, but for a last one that is shorter: that is what UDP segmentation
 //! offload asks for.
 
 use super::fault;
 use super::route::Segment;
-use super::udp::KernelCrc;
+use super::udp::{
+    KernelCrc,
+    Way, //
+};
 use crate::payload::{
     Packets,
     Source, //
@@ -20,7 +23,11 @@ use rdma::net::{
     SkbPool,
     Tail, //
 };
-use rdma::sync::IrqsOn;
+use rdma::sync::{
+    Cx,
+    IrqsOn,
+    Unlocked, //
+};
 use wire::header::{
     self,
     Header, //
@@ -37,52 +44,81 @@ use wire::packet;
 /// the pool.
 const BATCH_BYTES: usize = 31 * 1024;
 
+/// Bytes of a batch of which nobody knows how many packets follow.
+const SMALL_BATCH_BYTES: usize = 2 * 1024;
+
+/// Datagrams of a batch: the network layer has a limit, which differs from version to version.
+const MAX_BATCH: usize = 64;
+
 /// Bytes of the longest pad and an ICRC.
 const MAX_REST: usize = 3 + icrc::LEN;
 
-/// The datagrams of a segment for the holder of `cookie`, in batches made of the pages of `pool`.
+/// Packets that wait to leave with the next ones the same way.
 ///
-/// `send` gets them one by one. `None` if the segment is none, or memory is short: what was sent so far is on
-/// its way.
-pub(super) fn for_each_batch(
-    segment: &Segment<'_>,
-    cookie: u64,
-    (pool, irqs): (&SkbPool, IrqsOn<'_>),
-    mut send: impl FnMut(Skb),
-) -> Option<()> {
-    let len = segment.source.len();
-    let chunk = packet_len(len, segment.span)?;
-    let mut batch: Option<Batch> = None;
-    for at in 0..segment.span {
-        let mut header = TxSegment::packet_header(segment.header, segment.span, at)?;
-        let from = chunk.get().checked_mul(at as usize)?;
-        let part = len.checked_sub(from)?.min(chunk.get());
-        header.set_payload_len(part).ok()?;
-        let size = outer::LEN.checked_add(header.packet_len())?;
-        let mut open = match batch.take() {
-            Some(open) if open.takes(size) => open,
-            full => {
-                if let Some(full) = full {
-                    send(full.close());
-                }
-                let left = segment.span.checked_sub(at)? as usize;
-                Batch::new(size, left, (pool, irqs))?
-            }
-        };
-        let payload = (segment.source, from, part);
-        let fill = |tail: &mut Tail<'_>| write(tail, size, &header, cookie, payload);
-        let buffer = open.skb.append_with(size, fill)?;
-        packet::finish::<KernelCrc>(&header, buffer.get_mut(outer::LEN..)?).ok()?;
-        if let Some(roll) = segment.damage {
-            fault::damage(&header, buffer.get_mut(outer::LEN..)?, roll);
+/// Small messages that follow each other cost little more than one, if the network layer sees them as one.
+pub(crate) struct Outbox {
+    open: Option<(Batch, Way)>,
+}
+
+impl Outbox {
+    /// Nothing waits.
+    pub(crate) const fn new() -> Self {
+        Self { open: None }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        if let Some((batch, way)) = self.open.take() {
+            way.send(cx, irqs, batch.close());
         }
-        open.ended = size < open.size;
-        batch = Some(open);
     }
-    if let Some(last) = batch {
-        send(last.close());
+
+    /// Adds the datagrams of a segment for the holder of `cookie`, and sends what does not fit. As many packets as
+    /// `more` says may follow.
+    ///
+    /// `None` if the segment is none, or memory is short: what was added so far will leave.
+    pub(crate) fn add(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        (way, cookie): (&Way, u64),
+        segment: &Segment<'_>,
+        more: u32,
+    ) -> Option<()> {
+        let len = segment.source.len();
+        let chunk = packet_len(len, segment.span)?;
+        for at in 0..segment.span {
+            let mut header = TxSegment::packet_header(segment.header, segment.span, at)?;
+            let from = chunk.get().checked_mul(at as usize)?;
+            let part = len.checked_sub(from)?.min(chunk.get());
+            header.set_payload_len(part).ok()?;
+            let size = outer::LEN.checked_add(header.packet_len())?;
+            let fits = |(batch, known): &(Batch, Way)| batch.takes(size) && known.is_same(way);
+            if !self.open.as_ref().is_some_and(fits) {
+                self.flush(cx, irqs);
+                let left = segment.span.checked_sub(at)?.saturating_add(more);
+                let pool = way.endpoint.socket.pool();
+                let batch = Batch::new(size, left as usize, (pool, irqs))?;
+                self.open = Some((batch, way.try_clone()?));
+            }
+            let (batch, _) = self.open.as_mut()?;
+            let payload = (segment.source, from, part);
+            let fill = |tail: &mut Tail<'_>| write(tail, size, &header, cookie, payload);
+            let buffer = batch.skb.append_with(size, fill)?;
+            packet::finish::<KernelCrc>(&header, buffer.get_mut(outer::LEN..)?).ok()?;
+            if let Some(roll) = segment.damage {
+                fault::damage(&header, buffer.get_mut(outer::LEN..)?, roll);
+            }
+            batch.count = batch.count.wrapping_add(1);
+            batch.ended = size < batch.size;
+        }
+        Some(())
     }
-    Some(())
 }
 
 /// Bytes of each packet but the last of a segment of `len` bytes in `span` packets: the path MTU, which is a
@@ -125,6 +161,8 @@ struct Batch {
     size: usize,
     /// Bytes that fit.
     capacity: usize,
+    /// Their number.
+    count: usize,
     /// The last one is there, for it is shorter.
     ended: bool,
 }
@@ -133,7 +171,7 @@ impl Batch {
     /// Room for `count` datagrams of `size` bytes, or fewer, but for one.
     fn new(size: usize, count: usize, (pool, irqs): (&SkbPool, IrqsOn<'_>)) -> Option<Self> {
         let most = BATCH_BYTES.checked_div(size)?.min(count).max(1);
-        let many = size.checked_mul(most)?;
+        let many = size.checked_mul(most)?.max(SMALL_BATCH_BYTES).max(size);
         let (skb, capacity) = match pool.alloc(many, irqs) {
             Ok(skb) => (skb, many),
             Err(_) => (Skb::alloc(size).ok()?, size),
@@ -142,6 +180,7 @@ impl Batch {
             skb,
             size,
             capacity,
+            count: 0,
             ended: false,
         })
     }
@@ -149,7 +188,10 @@ impl Batch {
     /// Whether a datagram of `size` bytes may follow.
     fn takes(&self, size: usize) -> bool {
         let fits = self.skb.len().checked_add(size);
-        !self.ended && size <= self.size && fits.is_some_and(|len| len <= self.capacity)
+        !self.ended
+            && size <= self.size
+            && self.count < MAX_BATCH
+            && fits.is_some_and(|len| len <= self.capacity)
     }
 
     /// The finished packet of the network layer.

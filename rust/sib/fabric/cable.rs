@@ -151,7 +151,10 @@ impl Fabric {
         let socket = UdpSocket::open(underlay, Version::V4, 0, false, hook, cx, sleepable)?;
         let remote = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), socket.port());
         let path = Arc::new(Path::new(remote, HOPS, None)?, GFP_KERNEL)?;
-        let endpoint = self.keep(Endpoint { socket })?;
+        let endpoint = self.keep(Endpoint {
+            socket,
+            drops: self.drops.clone(),
+        })?;
         let own = Own {
             way: Way { endpoint, path },
             secret: udp::cookie(PortNum::MANAGEMENT),
@@ -192,7 +195,10 @@ impl Fabric {
         let hook = Arc::new(Hook(self.clone()), GFP_KERNEL)?;
         let port = params::udp_port();
         let socket = UdpSocket::open(underlay, version, port, true, hook, cx, sleepable)?;
-        let endpoint = self.keep(Endpoint { socket })?;
+        let endpoint = self.keep(Endpoint {
+            socket,
+            drops: self.drops.clone(),
+        })?;
         let listening = endpoint.try_clone().ok_or(EBUSY)?;
         if let Some(slot) = cx.lock(&self.state).listening.get_mut(slot) {
             *slot = Some(listening);
@@ -332,7 +338,7 @@ impl Fabric {
         parcel: &Parcel,
     ) {
         match datagram(parcel) {
-            Some(skb) => self.send_skb(cx, irqs, &parcel.way, skb),
+            Some(skb) => parcel.way.send(cx, irqs, skb),
             None => self.drops.count(Dropped::Unsendable),
         }
     }

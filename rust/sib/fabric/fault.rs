@@ -288,11 +288,11 @@ impl Expire<1> for Hca {
     type Mode = Soft;
 
     fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        let mut run = RunQueue::new();
-        for port in (1..=this.ports()).map(PortNum::new) {
-            this.unshelve(&mut cx, irqs, &mut run, port);
-        }
-        run.drain(&mut cx, irqs);
+        RunQueue::with(&mut cx, irqs, |cx, run| {
+            for port in (1..=this.ports()).map(PortNum::new) {
+                this.unshelve(cx, irqs, run, port);
+            }
+        });
         let mut guard = cx.lock(&this.faults);
         guard.alarm = None;
         this.set_fault_clock(&mut guard);

@@ -118,6 +118,8 @@ pub(crate) struct Lane {
     /// What segments may be like.
     pub(crate) limits: TxLimits,
     straight: Option<Straight>,
+    /// Whether packets leave the host.
+    far: bool,
 }
 
 impl Lane {
@@ -137,6 +139,7 @@ impl Lane {
                 mtu: Mtu::B256,
             },
             straight: None,
+            far: false,
         }
     }
 
@@ -154,6 +157,11 @@ impl Lane {
     /// Whether this is, or was when somebody looked, the way to `address`.
     pub(crate) fn led_to(&self, address: &Address) -> bool {
         self.address == *address
+    }
+
+    /// Whether its segments leave the host as packets.
+    pub(crate) fn is_far(&self) -> bool {
+        self.far
     }
 
     /// The port that segments leave by.
@@ -221,6 +229,7 @@ impl Hca {
                 mtu: view.mtu,
             },
             straight,
+            far: passage == Passage::Cut,
         }
     }
 

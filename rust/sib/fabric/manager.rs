@@ -258,11 +258,11 @@ impl Fabric {
         let Some(desk) = &mut *guard else {
             return;
         };
-        let mut run = RunQueue::new();
-        if !(0..ROUNDS).any(|_| self.round(cx, irqs, &mut run, desk)) {
-            self.seat.clock.arm(now().nanos());
-        }
-        run.drain(cx, irqs);
+        RunQueue::with(cx, irqs, |cx, run| {
+            if !(0..ROUNDS).any(|_| self.round(cx, irqs, run, desk)) {
+                self.seat.clock.arm(now().nanos());
+            }
+        });
     }
 
     /// Polls both. Returns whether there is nothing more to do before the clock strikes.

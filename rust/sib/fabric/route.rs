@@ -311,7 +311,7 @@ impl Fabric {
             Hop::Nowhere => {}
             Hop::Hca(..) if segment.damage.is_some() => self.drops.count(Dropped::Icrc),
             Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
-            Hop::Udp(way, cookie) => self.send_packets(cx, irqs, &way, cookie, segment),
+            Hop::Udp(way, cookie) => self.send_packets(cx, irqs, run, (&way, cookie), segment),
         }
     }
 

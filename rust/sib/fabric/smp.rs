@@ -289,11 +289,9 @@ impl Expire for Fabric {
     type Mode = Soft;
 
     fn expire(this: &Arc<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        let mut run = RunQueue::new();
         this.tend_cables(&mut cx, irqs);
         this.tell_neighbours(&mut cx, irqs);
-        this.send_traps(&mut cx, irqs, &mut run);
-        run.drain(&mut cx, irqs);
+        RunQueue::with(&mut cx, irqs, |cx, run| this.send_traps(cx, irqs, run));
         this.rearm(&mut cx);
     }
 }

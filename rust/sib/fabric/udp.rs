@@ -6,10 +6,7 @@
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
-use super::batch::{
-    self,
-    Train, //
-};
+use super::batch::Train;
 use super::route::Segment;
 use super::{
     End,
@@ -75,10 +72,12 @@ impl Receive for Hook {
 /// A socket of a fabric.
 pub(crate) struct Endpoint {
     pub(super) socket: UdpSocket<Arc<Hook>>,
+    /// Those of the fabric.
+    pub(super) drops: Arc<Drops>,
 }
 
 /// The way of datagrams to one receiver.
-pub(super) struct Way {
+pub(crate) struct Way {
     pub(super) endpoint: Held<Endpoint>,
     pub(super) path: Arc<Path>,
 }
@@ -89,6 +88,23 @@ impl Way {
             endpoint: self.endpoint.try_clone()?,
             path: self.path.clone(),
         })
+    }
+
+    /// Whether both lead from the same socket to the same receiver.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.endpoint.ptr_eq(&other.endpoint) && Arc::ptr_eq(&self.path, &other.path)
+    }
+
+    /// Sends a packet of the network layer.
+    pub(super) fn send(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, skb: Skb) {
+        if self
+            .endpoint
+            .socket
+            .send(skb, &self.path, cx, irqs)
+            .is_err()
+        {
+            self.endpoint.drops.count(Dropped::Network);
+        }
     }
 }
 
@@ -211,32 +227,17 @@ enum Place {
 }
 
 impl Fabric {
-    /// Sends a segment as datagrams.
+    /// Sends a segment as datagrams, at the latest at the end of the call chain.
     pub(super) fn send_packets(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        way: &Way,
-        cookie: u64,
+        run: &mut RunQueue,
+        way: (&Way, u64),
         segment: Segment<'_>,
     ) {
-        let pool = way.endpoint.socket.pool();
-        let send = |skb| self.send_skb(cx, irqs, way, skb);
-        let sent = batch::for_each_batch(&segment, cookie, (pool, irqs), send);
-        if sent.is_none() {
+        if run.post(cx, irqs, way, &segment).is_none() {
             self.drops.count(Dropped::Unsendable);
-        }
-    }
-
-    pub(super) fn send_skb(
-        &self,
-        cx: &mut Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-        way: &Way,
-        skb: Skb,
-    ) {
-        if way.endpoint.socket.send(skb, &way.path, cx, irqs).is_err() {
-            self.drops.count(Dropped::Network);
         }
     }
 
@@ -245,6 +246,7 @@ impl Fabric {
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
         batch: &mut Skb,
         from: SocketAddr,
     ) -> Result<(), Dropped> {
@@ -257,7 +259,7 @@ impl Fabric {
             stride,
             dest: None,
             train: None,
-            run: RunQueue::new(),
+            run,
         };
         let mut rest = bytes;
         loop {
@@ -270,7 +272,7 @@ impl Fabric {
                 break;
             }
         }
-        arrival.finish(cx);
+        arrival.hand_on(cx);
         Ok(())
     }
 }
@@ -286,7 +288,7 @@ struct Arrival<'a> {
     dest: Option<(u64, Dest)>,
     /// Packets that have not been handed on, since more of their message may follow.
     train: Option<Train<'a>>,
-    run: RunQueue,
+    run: &'a mut RunQueue,
 }
 
 impl<'a> Arrival<'a> {
@@ -351,17 +353,11 @@ impl<'a> Arrival<'a> {
             source: &source,
             damage: None,
         };
-        let (irqs, run) = (self.irqs, &mut self.run);
+        let (irqs, run) = (self.irqs, &mut *self.run);
         match &dest.place {
             Place::Hca(hca, port) => hca.receive(cx, irqs, run, *port, segment),
             Place::Switch(port) => self.fabric.carry(cx, irqs, run, *port, segment),
         }
-    }
-
-    /// Hands on what is left, and lets those who have something to say to it say it.
-    fn finish(mut self, cx: &mut Cx<'_, Unlocked>) {
-        self.hand_on(cx);
-        self.run.drain(cx, self.irqs);
     }
 }
 
@@ -426,7 +422,10 @@ impl Receive for Fabric {
         mut cx: Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
     ) {
-        match self.take_batch(&mut cx, irqs, &mut packet, from) {
+        let taken = RunQueue::with(&mut cx, irqs, |cx, run| {
+            self.take_batch(cx, irqs, run, &mut packet, from)
+        });
+        match taken {
             Ok(()) => packet.consume(),
             Err(cause) => self.drops.count(cause),
         }

@@ -249,7 +249,6 @@ impl Run<WORK> for Qp {
 
     fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
-        let mut run = RunQueue::new();
         this.supply(&mut cx, sleepable, |absence| &mut absence.taking);
         let mut more = true;
         while more {
@@ -261,15 +260,15 @@ impl Run<WORK> for Qp {
                 let events = core::mem::take(&mut state.events);
                 (state.machine.has_output() && !state.is_busy(), events)
             };
-            if has_output {
-                run.push(&this);
-            }
-            this.deliver(&mut cx, irqs, events);
-            run.drain(&mut cx, irqs);
+            RunQueue::with(&mut cx, irqs, |cx, run| {
+                if has_output {
+                    run.push(&this);
+                }
+                this.deliver(cx, irqs, events);
+            });
         }
         if this.supply(&mut cx, sleepable, |absence| &mut absence.sending) {
-            Qp::transmit(&this, &mut cx, irqs, &mut run);
-            run.drain(&mut cx, irqs);
+            RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(&this, cx, irqs, run));
         }
         let again = {
             let state = cx.lock(&this.state);

@@ -147,6 +147,7 @@ pub(crate) fn create(
         entry: RecvEntry::new(),
         absence: Absence::new(),
         events: Events::default(),
+        answered: false,
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
         attr: QpAttr {

@@ -153,6 +153,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) entry: &'a mut RecvEntry,
     pub(super) absence: &'a mut Absence,
     pub(super) events: &'a mut Events,
+    /// Of the queue pair's state.
+    pub(super) answered: &'a mut bool,
     pub(super) withheld: &'a mut Withheld,
     /// What queries are answered.
     pub(super) attr: &'a mut QpAttr,
@@ -407,6 +409,7 @@ impl Env for Surroundings<'_> {
             trace::error(qpn, trace::Fault::SendQueue, status);
         }
         trace::complete(qpn, wc.wr_id, status, false);
+        *self.answered = true;
         let wc = wc::translate(&wc, self.qp);
         if !self.withhold {
             return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);

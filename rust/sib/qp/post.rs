@@ -13,6 +13,8 @@ use super::{
 };
 use crate::{
     driver::Sib,
+    fabric,
+    pace,
     payload::{
         Source,
         MAX_INLINE, //
@@ -53,7 +55,7 @@ use rdma::{
 };
 
 /// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
-/// task of the user.
+/// task of the user, or leaves that to a worker: see [`pace`].
 ///
 /// # Errors
 ///
@@ -65,9 +67,27 @@ pub(crate) fn doorbell(
 ) -> Result {
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
-    let mut run = RunQueue::new();
-    Qp::transmit_after(&qp, cx, irqs, &mut run, |state, cx| fetch(state, cx, &qp))?;
-    run.drain(cx, irqs);
+    let mut visit = None;
+    RunQueue::with(cx, irqs, |cx, run| {
+        Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
+            fetch(state, cx, &qp)?;
+            if !state.goes_far() {
+                return Ok(true);
+            }
+            let now = fabric::now();
+            let waiting = state.machine.backlog();
+            let answered = core::mem::take(&mut state.answered);
+            let at_once = answered || waiting >= pace::MAX_WAITING || !qp.hca.pace.is_hurried(now);
+            visit = Some((now, at_once, at_once && waiting == 1));
+            Ok(at_once)
+        })
+    })?;
+    if let Some((from, at_once, single)) = visit {
+        if !at_once {
+            Qp::schedule_later(&qp);
+        }
+        qp.hca.pace.leave(from, fabric::now(), single);
+    }
     Ok(())
 }
 

@@ -77,6 +77,8 @@ enum Step {
     Find(KBox<Transmitter>, Address),
     /// There is a segment to send.
     Send(KBox<Transmitter>),
+    /// What was sent is to leave first: who has the transmitter next may be another call chain.
+    Flush(KBox<Transmitter>),
     /// The transmitter has been given back.
     End {
         /// There is more to send, and somebody else has to do that.
@@ -216,6 +218,7 @@ impl Transmitter {
 
     /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.
     fn fetch(&mut self, qp: &Qp, state: &mut State, cx: &mut Cx<'_, QpLock, Off>) -> bool {
+        self.absent = false;
         loop {
             let now = crate::fabric::now();
             let Some(segment) = state.machine.poll_transmit(now, &self.lane.limits) else {
@@ -283,12 +286,23 @@ impl Transmitter {
                 }
             }
             // The port of the queue pair may be another one meanwhile, and its way.
-            _ => qp.hca.transmit(cx, irqs, run, self.lane.port(), segment),
+            _ => {
+                qp.hca.transmit(cx, irqs, run, self.lane.port(), segment);
+                if self.last {
+                    run.flush(cx, irqs);
+                }
+            }
         }
     }
 }
 
 impl State {
+    /// Whether what is sent now leaves the host, by a connection whose way is known.
+    pub(super) fn goes_far(&self) -> bool {
+        let transmitter = self.transmitter.as_ref();
+        transmitter.is_some_and(|own| own.lane.is_far())
+    }
+
     /// Whether somebody transmits.
     pub(super) fn is_busy(&self) -> bool {
         self.transmitter.is_none()
@@ -356,7 +370,11 @@ impl State {
                 own.end = own.lane.end();
             }
             own.last = !self.machine.has_output();
+            run.expect(self.machine.backlog());
             return Step::Send(own);
+        }
+        if run.is_loaded() {
+            return Step::Flush(own);
         }
         own.end = None;
         let waits = core::mem::take(&mut own.waits);
@@ -395,21 +413,23 @@ impl Qp {
         run: &mut RunQueue,
     ) {
         // Nothing is prepared that could fail.
-        let _ = Self::transmit_after(qp, cx, irqs, run, |_, _| Ok(()));
+        let _ = Self::transmit_after(qp, cx, irqs, run, |_, _| Ok(true));
     }
 
-    /// The same once `prepare` has succeeded, which is called under the lock.
+    /// The same once `prepare` has succeeded, which is called under the lock, and if it says so.
     pub(super) fn transmit_after(
         qp: &Held<Self>,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        prepare: impl FnOnce(&mut State, &mut Cx<'_, QpLock, Off>) -> Result,
+        prepare: impl FnOnce(&mut State, &mut Cx<'_, QpLock, Off>) -> Result<bool>,
     ) -> Result {
         let mut step = {
             let mut guard = cx.lock(&qp.state);
             let (state, mut cx) = guard.split();
-            prepare(state, &mut cx)?;
+            if !prepare(state, &mut cx)? {
+                return Ok(());
+            }
             let Some(own) = state.transmitter.take() else {
                 return Ok(());
             };
@@ -430,6 +450,10 @@ impl Qp {
                     if sent & BURST.wrapping_sub(1) == 0 {
                         qp.report(cx, irqs);
                     }
+                    own
+                }
+                Step::Flush(own) => {
+                    run.flush(cx, irqs);
                     own
                 }
                 Step::End {
