@@ -176,7 +176,8 @@ pub(crate) struct Cables {
 
 /// Makes `/sys/kernel/config/sib`.
 pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Cables>>>> {
-    let queue = Arc::new(Queue::new(c"sib-config", sleepable)?, GFP_KERNEL)?;
+    // A worker may make and end fabrics, and waits for their own queues, which are slow ones.
+    let queue = Arc::new(Queue::slow(c"sib-config", sleepable)?, GFP_KERNEL)?;
     let state = RingState {
         key: None,
         pending: false,
