@@ -79,7 +79,7 @@ layouts! {
     struct Listen [16] {
         service_id: u64,
         id: u32,
-        reserved: u32,
+        kind: u32,
     }
 
     /// `struct sib_cm_send_req`
@@ -174,13 +174,39 @@ layouts! {
         private_data: [u8; 152],
     }
 
+    /// `struct sib_cm_send_sidr_req`
+    struct SendSidrReq [288] {
+        service_id: u64,
+        id: u32,
+        pkey: u16,
+        response_timeout: u8,
+        retries: u8,
+        private_data_len: u8,
+        reserved: [u8; 7],
+        path: Path,
+        private_data: [u8; 216],
+    }
+
+    /// `struct sib_cm_send_sidr_rep`
+    struct SendSidrRep [224] {
+        id: u32,
+        qpn: u32,
+        qkey: u32,
+        status: u8,
+        info_len: u8,
+        private_data_len: u8,
+        reserved: u8,
+        info: [u8; 72],
+        private_data: [u8; 136],
+    }
+
     /// `struct sib_cm_notify`
     struct Notify [8] {
         id: u32,
         fact: u32,
     }
 
-    /// `struct sib_cm_event`
+    /// `struct sib_cm_event`. What is called `starting_psn` is the Q_Key of a SIDR_REP.
     struct Event [448] {
         uid: u64,
         id: u32,
@@ -289,6 +315,24 @@ pub(crate) enum State {
     Established,
     Disconnecting,
     Timewait,
+    Resolving,
+}
+
+/// `enum sib_cm_kind`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum ServiceKind {
+    Connections,
+    Datagrams,
+}
+
+impl ServiceKind {
+    /// What a program means; `None` if it cannot be.
+    pub(crate) fn new(kind: u32) -> Option<Self> {
+        [Self::Connections, Self::Datagrams]
+            .into_iter()
+            .find(|it| *it as u32 == kind)
+    }
 }
 
 /// `enum sib_cm_fact`
@@ -320,6 +364,9 @@ pub(crate) enum EventType {
     LapError,
     Migrated,
     Removed,
+    SidrReqReceived,
+    SidrRepReceived,
+    SidrReqError,
 }
 
 impl Event {
@@ -355,3 +402,5 @@ pub(crate) const SEND_DREP: u32 = iow::<Send>(11);
 pub(crate) const SEND_LAP: u32 = iow::<SendLap>(12);
 pub(crate) const SEND_APR: u32 = iow::<SendApr>(13);
 pub(crate) const GET_EVENT: u32 = kernel::ioctl::_IOR::<Event>(MAGIC, 14);
+pub(crate) const SEND_SIDR_REQ: u32 = iow::<SendSidrReq>(15);
+pub(crate) const SEND_SIDR_REP: u32 = iow::<SendSidrRep>(16);

@@ -2,15 +2,19 @@
 
 //! The ioctls of `/dev/sib_cm`.
 
+mod sidr;
+
 use crate::abi::{
     self,
-    fact, //
+    fact,
+    ServiceKind, //
 };
 use crate::connection::Connection;
 use crate::manager::identity;
 use crate::session::{
     Consumer,
     Entry,
+    Purpose,
     Session, //
 };
 use crate::tables::Listener;
@@ -21,6 +25,8 @@ use proto::cm::{
     Event,
     LapTiming,
     Order,
+    Resolution,
+    SidrState,
     State, //
 };
 use rdma::chardev::Call;
@@ -64,6 +70,8 @@ pub(crate) fn run(
         abi::SEND_DREP => desk.send(&call.read()?, Kind::Drep, Order::Depart)?,
         abi::SEND_LAP => desk.send_lap(&call.read()?)?,
         abi::SEND_APR => desk.send_apr(&call.read()?)?,
+        abi::SEND_SIDR_REQ => desk.send_sidr_req(&call.read()?)?,
+        abi::SEND_SIDR_REP => desk.send_sidr_rep(&call.read()?)?,
         abi::GET_EVENT => {
             let event = session.next_event(call.nonblocking)?;
             call.write(&*event)?;
@@ -148,8 +156,7 @@ impl Desk<'_> {
         let id = self.session.ids.lock().add(Entry {
             uid: create.uid,
             device,
-            connection: None,
-            service_id: None,
+            purpose: Purpose::Nothing,
         })?;
         create.id = id;
         call.write(&create).inspect_err(|_| {
@@ -169,15 +176,10 @@ impl Desk<'_> {
 
     fn attr_id(&mut self, call: Call) -> Result {
         let mut attr: abi::AttrId = call.read()?;
-        let (connection, service_id) = {
-            let mut ids = self.session.ids.lock();
-            let entry = ids.get(attr.id)?;
-            (entry.connection.clone(), entry.service_id)
-        };
         attr = abi::AttrId {
             id: attr.id,
             state: abi::State::Idle as u32,
-            service_id: service_id.unwrap_or(0),
+            service_id: 0,
             local_comm_id: 0,
             remote_comm_id: 0,
             remote_qpn: 0,
@@ -185,27 +187,32 @@ impl Desk<'_> {
             primary: abi::Path::NONE,
             alternate: abi::Path::NONE,
         };
-        if service_id.is_some() {
-            attr.state = abi::State::Listen as u32;
-        }
-        if let Some(connection) = connection {
-            connection.inspect(|conn| describe(conn, &mut attr));
+        match &self.session.ids.lock().get(attr.id)?.purpose {
+            Purpose::Nothing => {}
+            Purpose::Listener((service_id, _)) => {
+                attr.state = abi::State::Listen as u32;
+                attr.service_id = *service_id;
+            }
+            Purpose::Connection(connection) => {
+                connection.inspect(|conn| describe(conn, &mut attr));
+            }
+            Purpose::Question(question) => {
+                question.inspect(|it| describe_question(it, &mut attr));
+            }
         }
         call.write(&attr)
     }
 
     fn listen(&mut self, listen: &abi::Listen) -> Result {
-        if listen.reserved != 0 {
-            return Err(EINVAL);
-        }
+        let kind = ServiceKind::new(listen.kind).ok_or(EINVAL)?;
         if is_taken(listen.service_id) {
             return Err(EACCES);
         }
         let mut ids = self.session.ids.lock();
         let entry = ids.get(listen.id)?;
-        if entry.service_id.is_some() || entry.connection.is_some() {
+        let Purpose::Nothing = entry.purpose else {
             return Err(EINVAL);
-        }
+        };
         let listener = Listener {
             consumer: Consumer {
                 session: self.session.clone(),
@@ -214,15 +221,18 @@ impl Desk<'_> {
             },
             device: entry.device.clone(),
         };
-        self.session.shared.listen(listen.service_id, listener)?;
-        entry.service_id = Some(listen.service_id);
+        let service = (listen.service_id, kind);
+        self.session.shared.listen(service, listener)?;
+        entry.purpose = Purpose::Listener(service);
         Ok(())
     }
 
     /// The connection of an identifier.
     fn connection(&self, id: u32) -> Result<Arc<Connection>> {
-        let mut ids = self.session.ids.lock();
-        ids.get(id)?.connection.clone().ok_or(EINVAL)
+        match &self.session.ids.lock().get(id)?.purpose {
+            Purpose::Connection(connection) => Ok(connection.clone()),
+            Purpose::Nothing | Purpose::Listener(_) | Purpose::Question(_) => Err(EINVAL),
+        }
     }
 
     /// Gives an order to the connection of an identifier.
@@ -297,13 +307,15 @@ impl Desk<'_> {
     /// The connection of an identifier that asks for one: made at the first try.
     fn requester(&mut self, id: u32, req: &Req) -> Result<Arc<Connection>> {
         let shared = &self.session.shared;
-        let (device, uid, present) = {
+        let (device, present) = {
             let mut ids = self.session.ids.lock();
             let entry = ids.get(id)?;
-            if entry.service_id.is_some() {
-                return Err(EINVAL);
-            }
-            (entry.device.clone(), entry.uid, entry.connection.clone())
+            let present = match &entry.purpose {
+                Purpose::Nothing => None,
+                Purpose::Connection(connection) => Some(connection.clone()),
+                Purpose::Listener(_) | Purpose::Question(_) => return Err(EINVAL),
+            };
+            (entry.device.clone(), present)
         };
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(&req.primary).ok_or(EINVAL)?;
@@ -318,17 +330,8 @@ impl Desk<'_> {
         let conn = Conn::new(identity(shared, &device));
         let connection = Connection::new(shared, &device, conn, false, pkey_index)?;
         let inserted = shared.insert(&connection).and_then(|()| {
-            let mut ids = self.session.ids.lock();
-            let entry = ids.get(id)?;
-            if entry.service_id.is_some() || entry.connection.is_some() {
-                return Err(EBUSY);
-            }
-            entry.connection = Some(connection.clone());
-            connection.belong(Consumer {
-                session: self.session.clone(),
-                id,
-                uid,
-            });
+            let purpose = Purpose::Connection(connection.clone());
+            connection.belong(self.session.occupy(id, purpose)?);
             Ok(())
         });
         match inserted {
@@ -433,4 +436,15 @@ fn describe(conn: &Conn, attr: &mut abi::AttrId) {
         attr.has_alternate = 1;
         attr.alternate = abi::Path::new(alternate);
     }
+}
+
+/// What a program is told of a question.
+fn describe_question(it: &Resolution, attr: &mut abi::AttrId) {
+    attr.state = match it.state() {
+        SidrState::Asking | SidrState::Asked => abi::State::Resolving,
+        SidrState::Idle | SidrState::Answered => abi::State::Idle,
+    } as u32;
+    attr.service_id = it.service_id();
+    attr.local_comm_id = it.request_id();
+    attr.primary = abi::Path::new(it.path());
 }

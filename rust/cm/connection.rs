@@ -85,7 +85,7 @@ struct Inner {
 }
 
 /// What is known to a program of a refusal.
-fn refused(refusal: Refusal) -> Error {
+pub(crate) fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Invalid => EINVAL,
         Refusal::Busy => EBUSY,
@@ -94,7 +94,8 @@ fn refused(refusal: Refusal) -> Error {
     }
 }
 
-fn now() -> Instant {
+/// The time.
+pub(crate) fn now() -> Instant {
     Instant::from_nanos(rdma::time::now_ns())
 }
 

@@ -7,7 +7,10 @@ use crate::watch::Level;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use proto::cm::Conn;
+use proto::cm::{
+    Conn,
+    Resolution, //
+};
 use rdma::debugfs::{
     Control,
     ControlFile,
@@ -23,6 +26,7 @@ use rdma::sync::{
 pub(crate) struct Files {
     _datagrams: ControlFile<Datagrams>,
     _connections: ControlFile<Connections>,
+    _questions: ControlFile<Questions>,
     _watched: ControlFile<Watched>,
     _watch: ControlFile<Levels>,
     _dir: Dir,
@@ -35,6 +39,7 @@ impl Files {
         Ok(Self {
             _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(shared.clone()))?,
             _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
+            _questions: ControlFile::new(&dir, c"questions", Questions(shared.clone()))?,
             _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
             _watch: ControlFile::new(&dir, c"watch", Levels(shared))?,
             _dir: dir,
@@ -150,5 +155,36 @@ impl Control for Levels {
         let level = Level::named(level).ok_or(EINVAL)?;
         let device = self.0.device(guid).ok_or(ENODEV)?;
         level.set(&device)
+    }
+}
+
+/// `questions`: one line for each that is asked, here or by a peer.
+struct Questions(Arc<Shared>);
+
+fn question_line(f: &mut fmt::Formatter<'_>, it: &Resolution) -> fmt::Result {
+    writeln!(
+        f,
+        "{:#010x} {:?} service {:#018x}",
+        it.request_id(),
+        it.state(),
+        it.service_id(),
+    )
+}
+
+impl Control for Questions {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        for question in self.0.questions().map_err(|_| fmt::Error)? {
+            question.inspect(|it| question_line(f, it))?;
+        }
+        Ok(())
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
+        Err(EPERM)
     }
 }

@@ -10,7 +10,9 @@ use crate::abi::{
 use proto::cm::{
     Conn,
     LapFailure,
-    Notice, //
+    Notice,
+    Resolution,
+    SidrNotice, //
 };
 use wire::mad::cm::{
     Apr,
@@ -19,7 +21,9 @@ use wire::mad::cm::{
     Path as WirePath,
     Rej,
     Rep,
-    Req, //
+    Req,
+    SidrRep,
+    SidrReq, //
 };
 use zerocopy::FromZeros;
 
@@ -157,5 +161,34 @@ pub(crate) fn notice(conn: &Conn, notice: Notice, mad: Option<&Cm>) -> Event {
         }
         Notice::Migrated(path) => of_path(plain(EventType::Migrated), &path),
         Notice::Removed => plain(EventType::Removed),
+    }
+}
+
+/// A SIDR_REQ has come, for which the question was made.
+pub(crate) fn asked(it: &Resolution, mad: &Cm) -> Event {
+    let req: SidrReq = mad.message();
+    let mut event = with_data(EventType::SidrReqReceived, Some(mad));
+    event.pkey = req.pkey.get();
+    event.primary.remote_lid = it.source().slid.get();
+    event.primary.remote_gid = it.source().sgid.unwrap_or_default().get();
+    event
+}
+
+/// What whoever asks is told; `mad` is the answer, if one has come.
+pub(crate) fn sidr_notice(notice: SidrNotice, mad: Option<&Cm>) -> Event {
+    match notice {
+        SidrNotice::RepReceived => {
+            let mut event = with_data(EventType::SidrRepReceived, mad);
+            if let Some(mad) = mad {
+                let rep: SidrRep = mad.message();
+                event.status = rep.status.into();
+                event.qpn = rep.qpn.get();
+                event.starting_psn = rep.qkey.get();
+                set_info(&mut event, &rep.info, rep.info_length);
+            }
+            event
+        }
+        SidrNotice::ReqError => plain(EventType::SidrReqError),
+        SidrNotice::Removed => plain(EventType::Removed),
     }
 }

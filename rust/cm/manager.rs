@@ -5,11 +5,13 @@
 //! A datagram is taken if it is for a listener or a connection of this manager. All else is ib_cm's, which answers
 //! what nobody knows.
 
+use crate::abi::ServiceKind;
 use crate::connection::{
     Connection,
     PeerKey, //
 };
 use crate::device::Device;
+use crate::question;
 use crate::session::Session;
 use crate::tables::Shared;
 use kernel::prelude::*;
@@ -89,6 +91,9 @@ impl Manager for Desk {
         }
         while let Some(connection) = self.0.any_on(Some(device)) {
             connection.abandon(&mut cx, s);
+        }
+        while let Some(question) = self.0.any_question_on(Some(device)) {
+            question.abandon(&mut cx, s);
         }
     }
 
@@ -198,6 +203,10 @@ impl Desk {
             | attr::DREP
             | attr::LAP
             | attr::APR => self.0.connection(mad.remote_comm_id()),
+            attr::SIDR_REQ | attr::SIDR_REP => {
+                let pkey_index = from.pkey_index;
+                return question::take(&self.0, cx, s, device, mad, source, pkey_index);
+            }
             _ => None,
         };
         let is_its = |connection: &Arc<Connection>| {
@@ -224,7 +233,8 @@ impl Desk {
         pkey_index: u16,
     ) -> bool {
         let req: Req = mad.message();
-        let listener = self.0.listener(req.service_id);
+        let service = (req.service_id, ServiceKind::Connections);
+        let listener = self.0.listener(service);
         let Some(listener) = listener.filter(|it| Arc::ptr_eq(&it.device, device)) else {
             return false;
         };

@@ -5,8 +5,10 @@
 use crate::abi;
 use crate::connection::Connection;
 use crate::device::Device;
+use crate::question::Question;
 use crate::tables::{
     Listener,
+    Service,
     Shared, //
 };
 use kernel::prelude::*;
@@ -22,7 +24,9 @@ use kernel::{
 };
 use proto::cm::{
     Event,
-    Order, //
+    Order,
+    SidrEvent,
+    SidrOrder, //
 };
 use rdma::chardev;
 use rdma::sync::{
@@ -58,13 +62,23 @@ impl Consumer {
     }
 }
 
-/// What an identifier stands for.
+/// An identifier.
 pub(crate) struct Entry {
     pub(crate) uid: u64,
     pub(crate) device: Arc<Device>,
-    pub(crate) connection: Option<Arc<Connection>>,
-    /// What it listens for.
-    pub(crate) service_id: Option<u64>,
+    pub(crate) purpose: Purpose,
+}
+
+/// What an identifier stands for.
+pub(crate) enum Purpose {
+    /// Nothing yet.
+    Nothing,
+    /// A listener.
+    Listener(Service),
+    /// A connection.
+    Connection(Arc<Connection>),
+    /// A question for a queue pair.
+    Question(Arc<Question>),
 }
 
 /// The identifiers.
@@ -195,24 +209,81 @@ impl Session {
         let id = ids.add(Entry {
             uid: listener.uid,
             device: connection.device().clone(),
-            connection: Some(connection.clone()),
-            service_id: None,
+            purpose: Purpose::Connection(connection.clone()),
         })?;
-        connection.belong(Consumer {
+        connection.belong(self.consumer(id, listener.uid));
+        Ok(())
+    }
+
+    fn consumer(self: &Arc<Self>, id: u32, uid: u64) -> Consumer {
+        Consumer {
             session: self.clone(),
             id,
+            uid,
+        }
+    }
+
+    /// Takes a question that a peer asks.
+    pub(crate) fn consider(
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        listener: &Listener,
+        question: &Arc<Question>,
+        mad: &Cm,
+    ) {
+        let session = &listener.consumer.session;
+        let has_room = session.events.lock().len() < BACKLOG;
+        let taken = if has_room {
+            session.adopt_question(&listener.consumer, question)
+        } else {
+            Err(ENOMEM)
+        };
+        match taken {
+            Ok(()) => question.announce(mad, listener.consumer.id),
+            Err(_) => question.discard(cx, s),
+        }
+    }
+
+    /// Gives a question an identifier.
+    fn adopt_question(self: &Arc<Self>, listener: &Consumer, question: &Arc<Question>) -> Result {
+        self.shared.insert_question(question)?;
+        let mut ids = self.ids.lock();
+        let id = ids.add(Entry {
             uid: listener.uid,
-        });
+            device: question.device().clone(),
+            purpose: Purpose::Question(question.clone()),
+        })?;
+        question.belong(self.consumer(id, listener.uid));
         Ok(())
+    }
+
+    /// Has an identifier that stands for nothing yet stand for something.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it does already.
+    pub(crate) fn occupy(self: &Arc<Self>, id: u32, purpose: Purpose) -> Result<Consumer> {
+        let mut ids = self.ids.lock();
+        let entry = ids.get(id)?;
+        let Purpose::Nothing = entry.purpose else {
+            return Err(EBUSY);
+        };
+        entry.purpose = purpose;
+        Ok(self.consumer(id, entry.uid))
     }
 
     /// Ends what an identifier stood for.
     pub(crate) fn end(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>, entry: Entry) {
-        if let Some(service_id) = entry.service_id {
-            self.shared.unlisten(service_id, &entry.device);
-        }
-        if let Some(connection) = entry.connection {
-            let _ = connection.step(cx, s, Event::Order(Order::Destroy), None);
+        match entry.purpose {
+            Purpose::Nothing => {}
+            Purpose::Listener(service) => self.shared.unlisten(service, &entry.device),
+            Purpose::Connection(connection) => {
+                let _ = connection.step(cx, s, Event::Order(Order::Destroy), None);
+            }
+            Purpose::Question(question) => {
+                let order = SidrEvent::Order(SidrOrder::Destroy);
+                let _ = question.step(cx, s, order, None);
+            }
         }
     }
 }

@@ -7,7 +7,8 @@
 
 //!
 //! - [`manager`] is what the driver asks of it, [`device`] the HCAs that it is told of.
-//! - [`tables`] has its listeners and connections, [`connection`] is one of the latter.
+//! - [`tables`] has its listeners, connections and questions; [`connection`] is one of the second, [`question`] one
+//!   for the queue pair of a service.
 //! - [`session`] is an open file of `/dev/sib_cm`, [`commands`] its ioctls, [`events`] what it reads, [`abi`] how
 //!   programs see all of that.
 //! - [`watch`] gives connections of ib_cm alternate paths.
@@ -22,6 +23,7 @@ mod debug;
 mod device;
 mod events;
 mod manager;
+mod question;
 mod session;
 mod tables;
 mod watch;
@@ -110,6 +112,9 @@ impl Module for Loaded {
         drop(self.files.take());
         while let Some(connection) = self.shared.any_on(None) {
             connection.abandon(&mut cx, s);
+        }
+        while let Some(question) = self.shared.any_question_on(None) {
+            question.abandon(&mut cx, s);
         }
         self.shared.watch.end(&mut cx, s);
         self.shared.queue().flush(&mut cx, s);

@@ -4,11 +4,16 @@
 //!
 //! The mutex of the tables is the innermost one: nothing else is locked while it is held.
 
+use crate::abi::ServiceKind;
 use crate::connection::{
     Connection,
     PeerKey, //
 };
 use crate::device::Device;
+use crate::question::{
+    Name,
+    Question, //
+};
 use crate::session::Consumer;
 use crate::watch::Watch;
 use kernel::new_mutex;
@@ -26,7 +31,13 @@ use rdma::errno;
 use rdma::sync::Sleepable;
 use rdma::work::Queue;
 
-/// Who waits for connections.
+/// What somebody may listen for: a service ID, of connections or of datagrams.
+pub(crate) type Service = (u64, ServiceKind);
+
+/// Questions of peers that are kept. More are lost, and repeated by the peer.
+const MAX_ASKED: u32 = 4096;
+
+/// Who waits for connections, or for questions about datagrams.
 #[derive(Clone)]
 pub(crate) struct Listener {
     pub(crate) consumer: Consumer,
@@ -36,12 +47,14 @@ pub(crate) struct Listener {
 /// What the mutex guards.
 struct Tables {
     devices: KVec<Arc<Device>>,
-    /// By service ID.
-    listeners: RBTree<u64, Listener>,
+    listeners: RBTree<Service, Listener>,
     /// By communication ID.
     connections: RBTree<u32, Arc<Connection>>,
     /// Those that a peer has asked for.
     incoming: RBTree<PeerKey, Arc<Connection>>,
+    questions: RBTree<Name, Arc<Question>>,
+    /// How many of the questions are of peers.
+    asked: u32,
 }
 
 /// What has become of datagrams.
@@ -94,6 +107,8 @@ impl Shared {
                         listeners: RBTree::new(),
                         connections: RBTree::new(),
                         incoming: RBTree::new(),
+                        questions: RBTree::new(),
+                        asked: 0,
                     },
                     "Shared::tables"
                 ),
@@ -160,8 +175,8 @@ impl Shared {
         let mut tables = self.tables.lock();
         let mut listeners = tables.listeners.iter();
         let found = listeners.find(|(_, listener)| Arc::ptr_eq(&listener.device, device));
-        let service_id = found.map(|(service_id, _)| *service_id)?;
-        tables.listeners.remove(&service_id)
+        let service = found.map(|(service, _)| *service)?;
+        tables.listeners.remove(&service)
     }
 
     /// Notes a listener.
@@ -169,30 +184,103 @@ impl Shared {
     /// # Errors
     ///
     /// `EADDRINUSE` if there is another one.
-    pub(crate) fn listen(&self, service_id: u64, listener: Listener) -> Result {
+    pub(crate) fn listen(&self, service: Service, listener: Listener) -> Result {
         let mut tables = self.tables.lock();
-        if tables.listeners.get(&service_id).is_some() {
+        if tables.listeners.get(&service).is_some() {
             return Err(errno::address_in_use());
         }
         tables
             .listeners
-            .try_create_and_insert(service_id, listener, GFP_KERNEL)?;
+            .try_create_and_insert(service, listener, GFP_KERNEL)?;
         Ok(())
     }
 
     /// Forgets the listener for a service, if it is that of `device`, which may be gone.
-    pub(crate) fn unlisten(&self, service_id: u64, device: &Arc<Device>) {
+    pub(crate) fn unlisten(&self, service: Service, device: &Arc<Device>) {
         let mut tables = self.tables.lock();
-        let listener = tables.listeners.get(&service_id);
+        let listener = tables.listeners.get(&service);
         let is_it = listener.is_some_and(|listener| Arc::ptr_eq(&listener.device, device));
-        let listener = is_it.then(|| tables.listeners.remove(&service_id));
+        let listener = is_it.then(|| tables.listeners.remove(&service));
         drop(tables);
         drop(listener);
     }
 
     /// Who listens for this service.
-    pub(crate) fn listener(&self, service_id: u64) -> Option<Listener> {
-        self.tables.lock().listeners.get(&service_id).cloned()
+    pub(crate) fn listener(&self, service: Service) -> Option<Listener> {
+        self.tables.lock().listeners.get(&service).cloned()
+    }
+
+    /// A request ID that no question has.
+    pub(crate) fn request_id(&self) -> u32 {
+        let tables = self.tables.lock();
+        loop {
+            let id = rdma::random::u32();
+            if tables.questions.get(&Name::Ours(id)).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Puts a question into the table.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is one of its name; `ENOSPC` if too many peers ask.
+    pub(crate) fn insert_question(&self, question: &Arc<Question>) -> Result {
+        let mut tables = self.tables.lock();
+        let name = question.name();
+        if tables.questions.get(&name).is_some() {
+            return Err(EEXIST);
+        }
+        let is_asked = matches!(name, Name::Theirs(..));
+        if is_asked && tables.asked >= MAX_ASKED {
+            return Err(ENOSPC);
+        }
+        tables
+            .questions
+            .try_create_and_insert(name, question.clone(), GFP_KERNEL)?;
+        tables.asked = tables.asked.saturating_add(is_asked.into());
+        Ok(())
+    }
+
+    /// Takes a question out of the table, if it is there.
+    pub(crate) fn forget_question(&self, question: &Arc<Question>) {
+        let mut tables = self.tables.lock();
+        let name = question.name();
+        let known = tables.questions.get(&name);
+        if known.is_some_and(|known| Arc::ptr_eq(known, question)) {
+            tables.questions.remove(&name);
+            let is_asked = matches!(name, Name::Theirs(..));
+            tables.asked = tables.asked.saturating_sub(is_asked.into());
+        }
+    }
+
+    /// The question of this name.
+    pub(crate) fn question(&self, name: Name) -> Option<Arc<Question>> {
+        self.tables.lock().questions.get(&name).cloned()
+    }
+
+    /// Some question on an HCA, or on any.
+    pub(crate) fn any_question_on(&self, device: Option<&Arc<Device>>) -> Option<Arc<Question>> {
+        let tables = self.tables.lock();
+        let mut questions = tables.questions.values();
+        questions
+            .find(|question| device.is_none_or(|device| question.is_on(device)))
+            .cloned()
+    }
+
+    /// All questions.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn questions(&self) -> Result<KVec<Arc<Question>>> {
+        let tables = self.tables.lock();
+        let mut all = KVec::new();
+        for question in tables.questions.values() {
+            all.push(question.clone(), GFP_KERNEL)?;
+        }
+        Ok(all)
     }
 
     /// A communication ID that no connection has, nor one of ib_cm that is known.

@@ -8,6 +8,8 @@
 //! a datagram ([`Conn::concerns`]), steps it when [`Conn::deadline`] has passed, and tells it when the queue pair has
 //! migrated.
 //!
+//! A [`Resolution`] is the same for a question about a service of datagrams (SIDR), which is no connection.
+//!
 //! Each function that takes an event lists all states, so that a new state does not compile before each event has
 //! an answer for it.
 //!
@@ -24,6 +26,7 @@ mod end;
 mod event;
 mod load;
 mod setup;
+mod sidr;
 mod state;
 mod timing;
 pub mod watch;
@@ -43,6 +46,17 @@ pub use event::{
     Refusal,
     Slot,
     Source, //
+};
+pub use sidr::{
+    Resolution,
+    SidrAction,
+    SidrAnswer,
+    SidrEvent,
+    SidrKey,
+    SidrNotice,
+    SidrOrder,
+    SidrState,
+    SidrTiming, //
 };
 pub use state::{
     Ap,
@@ -275,10 +289,7 @@ impl Conn {
         [Some(self.primary), self.alternate, self.former]
             .iter()
             .flatten()
-            .any(|path| match source.sgid {
-                Some(sgid) if !path.subnet_local => sgid == path.remote_gid,
-                _ => source.slid == path.remote_lid,
-            })
+            .any(|path| source.is_far_end_of(path))
     }
 
     fn next_tid(&mut self) -> u64 {

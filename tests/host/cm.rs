@@ -14,5 +14,7 @@ mod pair;
 mod paths;
 #[path = "cm/setup.rs"]
 mod setup;
+#[path = "cm/sidr.rs"]
+mod sidr;
 #[path = "cm/watch.rs"]
 mod watch;

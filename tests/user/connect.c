@@ -8,7 +8,7 @@
  *     connect DEVICE DEVICE hold     waits on a connection until a device goes
  */
 
-#include "common.h"
+#include "side.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,157 +16,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-#include "../../include/uapi/rdma/sib_cm.h"
 
 #define SERVICE 0x02ff000000001234ull
 /* Of rdma_cm, and of ib_cm's own. */
 #define RDMA_CM_SERVICE 0x0000000001061234ull
 #define IB_CM_SERVICE 0x0200000000000001ull
-#define DUE_MS 60000
-#define NONE_MS 200
 /* 4.2 ms to answer; 268 ms; 1.07 s. */
 #define HASTY 10
 #define RESPONSE 16
 #define PATIENT 18
 #define RETRIES 7
-#define ACK_TIMEOUT 14
 #define INVALID_SERVICE 8
 #define CONSUMER 28
-#define PORTS 2
 #define NOISE 20000
 #define IDS 8
-#define BYTES 64u
-
-struct side {
-	struct device device;
-	uint64_t guid;
-	uint16_t lids[PORTS + 1];
-	union ibv_gid gids[PORTS + 1];
-	int fd;
-	/* Of the connection at hand. */
-	uint32_t id;
-	struct end end;
-	struct ibv_mr *mr;
-	uint8_t memory[2 * BYTES];
-	int migrated;
-};
 
 static struct side active, passive;
-
-static void side_open(struct side *side, const char *name)
-{
-	device_open(&side->device, name);
-	side->guid = be64toh(ibv_get_device_guid(side->device.context->device));
-	for (uint8_t port = 1; port <= PORTS; port++) {
-		struct ibv_port_attr attr;
-
-		check(!ibv_query_port(side->device.context, port, &attr),
-		      "query_port");
-		check(!ibv_query_gid(side->device.context, port, 0,
-				     &side->gids[port]),
-		      "query_gid");
-		side->lids[port] = attr.lid;
-	}
-	side->fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
-	check(side->fd >= 0, "cannot open /dev/sib_cm: %m");
-	side->mr = ibv_reg_mr(side->device.pd, side->memory,
-			      sizeof(side->memory), ALL_ACCESS);
-	check(side->mr, "reg_mr: %m");
-}
-
-static void side_close(struct side *side)
-{
-	check(!ibv_dereg_mr(side->mr), "dereg_mr: %m");
-	close(side->fd);
-	device_close(&side->device);
-}
-
-/* 0 or an errno. */
-static int command(struct side *side, unsigned long number, void *argument)
-{
-	return ioctl(side->fd, number, argument) ? errno : 0;
-}
-
-static void order(struct side *side, unsigned long number, void *argument)
-{
-	int error = command(side, number, argument);
-
-	check(!error, "ioctl %lu: %s", number & 0xff, strerror(error));
-}
-
-static uint32_t new_id(struct side *side, uint64_t uid)
-{
-	struct sib_cm_create_id create = { .uid = uid, .guid = side->guid };
-
-	order(side, SIB_CM_IOC_CREATE_ID, &create);
-	check(create.id, "an identifier is 0");
-	return create.id;
-}
-
-static void destroy(struct side *side, uint32_t id)
-{
-	struct sib_cm_id it = { .id = id };
-
-	order(side, SIB_CM_IOC_DESTROY_ID, &it);
-}
-
-static bool has_event(struct side *side, int ms)
-{
-	struct pollfd fd = { .fd = side->fd, .events = POLLIN };
-
-	return poll(&fd, 1, ms) == 1;
-}
-
-/*
- * The next event, which must be this one. On a busy machine any answer to a LAP may be
- * so late that the peer is asked for patience first.
- */
-static struct sib_cm_event expect(struct side *side,
-				  enum sib_cm_event_type type)
-{
-	struct sib_cm_event event;
-
-	do {
-		check(has_event(side, DUE_MS), "event %d is not told", type);
-		order(side, SIB_CM_IOC_GET_EVENT, &event);
-	} while (event.type == SIB_CM_MRA_RECEIVED && event.type != type);
-	check(event.type == type, "event %u, status %u; due was %d", event.type,
-	      event.status, type);
-	return event;
-}
-
-static void expect_data(const struct sib_cm_event *event, const char *text)
-{
-	check(event->private_data_len >= strlen(text) &&
-		      !memcmp(event->private_data, text, strlen(text)),
-	      "event %u has other private data: '%.20s'", event->type,
-	      event->private_data);
-}
-
-static void nothing(struct side *side)
-{
-	check(!has_event(side, NONE_MS), "an event of nothing");
-}
-
-static struct sib_cm_path path_between(const struct side *from,
-				       const struct side *to, uint8_t port)
-{
-	struct sib_cm_path path = {
-		.local_lid = from->lids[port],
-		.remote_lid = to->lids[port],
-		.hop_limit = 1,
-		.rate = IBV_RATE_10_GBPS,
-		.subnet_local = 1,
-		.ack_timeout = ACK_TIMEOUT,
-	};
-
-	memcpy(path.local_gid, &from->gids[port], sizeof(path.local_gid));
-	memcpy(path.remote_gid, &to->gids[port], sizeof(path.remote_gid));
-	return path;
-}
 
 static struct sib_cm_send_req request(uint32_t id, const char *text)
 {
@@ -223,13 +89,6 @@ static void same_path(const struct sib_cm_path *a, const struct sib_cm_path *b)
 		      !memcmp(a->local_gid, b->local_gid, 16) &&
 		      !memcmp(a->remote_gid, b->remote_gid, 16),
 	      "another path");
-}
-
-static struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port)
-{
-	return (struct ibv_ah_attr){ .dlid = path->remote_lid,
-				     .sl = path->sl,
-				     .port_num = port };
 }
 
 /* INIT to RTS, as the messages say. */
@@ -310,24 +169,6 @@ static void transfer(struct side *from, struct side *to, uint8_t seed)
 	check(!memcmp(from->memory, to->memory + BYTES, BYTES), "other bytes");
 }
 
-static uint32_t listen_on(struct side *side, uint64_t service, int error)
-{
-	struct sib_cm_listen it = { .service_id = service,
-				    .id = new_id(side, service) };
-	int got = command(side, SIB_CM_IOC_LISTEN, &it);
-
-	check(got == error, "listen: %s", strerror(got));
-	return it.id;
-}
-
-static struct sib_cm_attr_id attributes(struct side *side)
-{
-	struct sib_cm_attr_id attr = { .id = side->id };
-
-	order(side, SIB_CM_IOC_ATTR_ID, &attr);
-	return attr;
-}
-
 /* Has the active side ask, until the passive side has been told. */
 static struct sib_cm_event ask(uint32_t listener)
 {
@@ -338,7 +179,7 @@ static struct sib_cm_event ask(uint32_t listener)
 	active.id = new_id(&active, 7);
 	req = request(active.id, "may I?");
 	order(&active, SIB_CM_IOC_SEND_REQ, &req);
-	event = expect(&passive, SIB_CM_REQ_RECEIVED);
+	event = expect_told(&passive, SIB_CM_REQ_RECEIVED);
 	expect_data(&event, "may I?");
 	check(event.listener == listener && event.uid == SERVICE,
 	      "for another listener");
@@ -358,13 +199,13 @@ static void establish(uint32_t listener, bool with_qps)
 	if (with_qps)
 		ready(&passive, &req, &req.primary);
 	reply("you may");
-	rep = expect(&active, SIB_CM_REP_RECEIVED);
+	rep = expect_told(&active, SIB_CM_REP_RECEIVED);
 	expect_data(&rep, "you may");
 	check(rep.uid == 7 && rep.id == active.id, "for somebody else");
 	if (with_qps)
 		ready(&active, &rep, &path);
 	say(&active, SIB_CM_IOC_SEND_RTU, "I do");
-	rep = expect(&passive, SIB_CM_RTU_RECEIVED);
+	rep = expect_told(&passive, SIB_CM_RTU_RECEIVED);
 	expect_data(&rep, "I do");
 	check(attributes(&active).state == SIB_CM_ESTABLISHED &&
 		      attributes(&passive).state == SIB_CM_ESTABLISHED,
@@ -379,13 +220,13 @@ static void part(void)
 	struct sib_cm_event event;
 
 	say(&active, SIB_CM_IOC_SEND_DREQ, "farewell");
-	event = expect(&passive, SIB_CM_DREQ_RECEIVED);
+	event = expect_told(&passive, SIB_CM_DREQ_RECEIVED);
 	expect_data(&event, "farewell");
 	say(&passive, SIB_CM_IOC_SEND_DREP, "so be it");
-	event = expect(&active, SIB_CM_DREP_RECEIVED);
+	event = expect_told(&active, SIB_CM_DREP_RECEIVED);
 	expect_data(&event, "so be it");
-	expect(&active, SIB_CM_TIMEWAIT_EXIT);
-	expect(&passive, SIB_CM_TIMEWAIT_EXIT);
+	expect_told(&active, SIB_CM_TIMEWAIT_EXIT);
+	expect_told(&passive, SIB_CM_TIMEWAIT_EXIT);
 	destroy(&active, active.id);
 	destroy(&passive, passive.id);
 }
@@ -468,33 +309,33 @@ static void test_alternate_path(uint32_t listener)
 	/* Refused, and while one is under way there is no other. */
 	check(!offer(&here), "no LAP: %m");
 	check(offer(&here) == EBUSY, "two LAPs");
-	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
 	expect_data(&event, "this");
 	same_path(&event.alternate, &there);
 	check(answer(event.generation + 1, 0) == ESTALE, "an APR for nothing");
 	check(!answer(event.generation, 3), "no APR");
 	check(answer(event.generation, 3) == EINVAL, "two APRs");
-	event = expect(&active, SIB_CM_APR_RECEIVED);
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
 	expect_data(&event, "well");
 	check(event.status == 3, "status %u", event.status);
 
 	/* Replaced before the program has read of it: it reads of the newer one alone. */
 	check(!offer_for(&here, HASTY, 0), "no hasty LAP: %m");
-	expect(&active, SIB_CM_LAP_ERROR);
+	expect_told(&active, SIB_CM_LAP_ERROR);
 	check(!offer(&here), "no LAP after that: %m");
-	expect(&active, SIB_CM_MRA_RECEIVED);
-	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	expect_told(&active, SIB_CM_MRA_RECEIVED);
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
 	check(!answer(event.generation, 3), "an old LAP is told of");
-	expect(&active, SIB_CM_APR_RECEIVED);
+	expect_told(&active, SIB_CM_APR_RECEIVED);
 	check(!has_event(&passive, 0), "two LAPs are told of");
 
 	/* Taken, after the consumer took its time. */
 	check(!offer(&here), "no second LAP: %m");
-	event = expect(&passive, SIB_CM_LAP_RECEIVED);
-	expect(&active, SIB_CM_MRA_RECEIVED);
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
+	expect_told(&active, SIB_CM_MRA_RECEIVED);
 	load(&passive, &event.alternate, 2);
 	check(!answer(event.generation, 0), "no APR");
-	event = expect(&active, SIB_CM_APR_RECEIVED);
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
 	check(!event.status, "status %u", event.status);
 	load(&active, &event.alternate, 2);
 	transfer(&active, &passive, 3);
@@ -506,9 +347,9 @@ static void test_alternate_path(uint32_t listener)
 	transfer(&active, &passive, 5);
 	await_migration(&active);
 	await_migration(&passive);
-	event = expect(&active, SIB_CM_MIGRATED);
+	event = expect_told(&active, SIB_CM_MIGRATED);
 	same_path(&event.alternate, &here);
-	event = expect(&passive, SIB_CM_MIGRATED);
+	event = expect_told(&passive, SIB_CM_MIGRATED);
 	same_path(&event.alternate, &there);
 	tell(&active, SIB_CM_PATH_MIG);
 	tell(&passive, SIB_CM_PATH_MIG);
@@ -518,10 +359,10 @@ static void test_alternate_path(uint32_t listener)
 	/* And back, when the peer is known to have followed. */
 	tell(&active, SIB_CM_PATH_CONFIRMED);
 	check(!offer(&current), "no LAP back: %m");
-	event = expect(&passive, SIB_CM_LAP_RECEIVED);
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
 	load(&passive, &event.alternate, 1);
 	check(!answer(event.generation, 0), "no APR");
-	event = expect(&active, SIB_CM_APR_RECEIVED);
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
 	load(&active, &event.alternate, 1);
 	transfer(&active, &passive, 6);
 	part();
@@ -544,10 +385,10 @@ static void test_refusal(uint32_t listener)
 	ask(listener);
 	mra.id = rej.id = passive.id;
 	order(&passive, SIB_CM_IOC_SEND_MRA, &mra);
-	event = expect(&active, SIB_CM_MRA_RECEIVED);
+	event = expect_told(&active, SIB_CM_MRA_RECEIVED);
 	check(event.status == PATIENT, "patience %u", event.status);
 	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
-	event = expect(&active, SIB_CM_REJ_RECEIVED);
+	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
 	expect_data(&event, "no");
 	check(event.status == CONSUMER && event.info_len == 2 &&
 		      !memcmp(event.info, "hm", 2),
@@ -566,7 +407,7 @@ static void test_unknown_service(void)
 	req = request(active.id, "hello?");
 	req.service_id++;
 	order(&active, SIB_CM_IOC_SEND_REQ, &req);
-	event = expect(&active, SIB_CM_REJ_RECEIVED);
+	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
 	check(event.status == INVALID_SERVICE, "reason %u", event.status);
 	destroy(&active, active.id);
 }
@@ -583,7 +424,7 @@ static void test_silence(void)
 	req.remote_response_timeout = HASTY;
 	req.max_cm_retries = 3;
 	order(&active, SIB_CM_IOC_SEND_REQ, &req);
-	event = expect(&active, SIB_CM_REQ_ERROR);
+	event = expect_told(&active, SIB_CM_REQ_ERROR);
 	check(event.id == active.id, "of another");
 	destroy(&active, active.id);
 }
@@ -595,12 +436,12 @@ static void test_sudden_ends(uint32_t listener)
 
 	ask(listener);
 	destroy(&active, active.id);
-	expect(&passive, SIB_CM_REJ_RECEIVED);
+	expect_told(&passive, SIB_CM_REJ_RECEIVED);
 	destroy(&passive, passive.id);
 
 	establish(listener, false);
 	destroy(&passive, passive.id);
-	expect(&active, SIB_CM_DREQ_RECEIVED);
+	expect_told(&active, SIB_CM_DREQ_RECEIVED);
 	destroy(&active, active.id);
 
 	active.fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
@@ -608,7 +449,7 @@ static void test_sudden_ends(uint32_t listener)
 	establish(listener, false);
 	close(active.fd);
 	active.fd = kept;
-	expect(&passive, SIB_CM_DREQ_RECEIVED);
+	expect_told(&passive, SIB_CM_DREQ_RECEIVED);
 	destroy(&passive, passive.id);
 	nothing(&active);
 	nothing(&passive);
@@ -639,9 +480,9 @@ static void test_arguments(uint32_t listener)
 	      "an ioctl that there is not");
 	check(command(&passive, SIB_CM_IOC_LISTEN, &listen) == EINVAL,
 	      "an identifier listens twice");
-	destroy(&active, listen_on(&active, SERVICE, EADDRINUSE));
-	destroy(&active, listen_on(&active, RDMA_CM_SERVICE, EACCES));
-	destroy(&active, listen_on(&active, IB_CM_SERVICE, EACCES));
+	destroy(&active, listen_on(&active, SERVICE, SIB_CM_CONNECTIONS, EADDRINUSE));
+	destroy(&active, listen_on(&active, RDMA_CM_SERVICE, SIB_CM_CONNECTIONS, EACCES));
+	destroy(&active, listen_on(&active, IB_CM_SERVICE, SIB_CM_CONNECTIONS, EACCES));
 
 	rtu = (struct sib_cm_send){ .id = id };
 	check(command(&active, SIB_CM_IOC_SEND_RTU, &rtu) == EINVAL,
@@ -685,7 +526,8 @@ static void test_noise(uint32_t listener)
 		SIB_CM_IOC_SEND_REJ,  SIB_CM_IOC_SEND_MRA,
 		SIB_CM_IOC_SEND_DREQ, SIB_CM_IOC_SEND_DREP,
 		SIB_CM_IOC_SEND_LAP,  SIB_CM_IOC_SEND_APR,
-		SIB_CM_IOC_GET_EVENT,
+		SIB_CM_IOC_GET_EVENT, SIB_CM_IOC_SEND_SIDR_REQ,
+		SIB_CM_IOC_SEND_SIDR_REP,
 	};
 	int kept = active.fd, done = 0;
 	uint32_t last = 0;
@@ -727,7 +569,7 @@ static void hold(uint32_t listener)
 	establish(listener, false);
 	printf("held\n");
 	fflush(stdout);
-	expect(&active, SIB_CM_REMOVED);
+	expect_told(&active, SIB_CM_REMOVED);
 	check(offer(&(struct sib_cm_path){}) == ENODEV, "a LAP from nowhere");
 	nothing(&passive);
 	destroy(&active, active.id);
@@ -743,7 +585,7 @@ int main(int argc, char **argv)
 	      "usage: connect DEVICE DEVICE [ROUNDS|hold]");
 	side_open(&active, argv[1]);
 	side_open(&passive, argv[2]);
-	listener = listen_on(&passive, SERVICE, 0);
+	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
 	if (argc == 4 && !strcmp(argv[3], "hold")) {
 		hold(listener);
 		return 0;

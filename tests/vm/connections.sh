@@ -5,8 +5,9 @@
 # vm-long: --kernel debug --timeout 900 -- handoff 2
 #
 # Connections of sib_cm, by /dev/sib_cm: a program that makes, refuses and ends them, and
-# has them migrate to alternate paths that LAP and APR agree on. HCAs go and programs are
-# killed while they have some. ib_cm hears of what is its own alone.
+# has them migrate to alternate paths that LAP and APR agree on; and one that asks for the
+# queue pairs of datagram services. HCAs go and programs are killed while they have some.
+# ib_cm hears of what is its own alone.
 #
 #     connections.sh [handoff|udp [ROUNDS]]
 
@@ -20,16 +21,16 @@ heard() {
 	cat /sys/class/infiniband/sib[01]/ports/*/cm_rx_msgs/"$1" | awk '{ sum += $1 } END { print sum }'
 }
 
-# no_connections: nobody has one any more.
-no_connections() {
-	[ -z "$(cat /sys/kernel/debug/sib_cm/connections)" ]
+# nothing_left: nobody has a connection any more, or asks.
+nothing_left() {
+	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
 }
 
-# held: a program has a connection, and waits.
+# held connect|sidr: a program has a connection, or asks, and waits.
 held() {
-	"$USER_PROGRAMS/connect" sib0 sib1 hold >/tmp/hold 2>&1 &
+	"$USER_PROGRAMS/$1" sib0 sib1 hold >"/tmp/$1" 2>&1 &
 	HOLDER=$!
-	within 30 grep -q held /tmp/hold || fail "no connection: $(cat /tmp/hold)"
+	within 30 grep -q held "/tmp/$1" || fail "$1: $(cat "/tmp/$1")"
 }
 
 managed_by_module
@@ -49,20 +50,33 @@ cat /sys/kernel/debug/sib_cm/datagrams
 for message in rep rtu dreq drep mra lap apr; do
 	[ "$(heard $message)" = 0 ] || fail "ib_cm has heard of $message"
 done
-within 20 no_connections || fail "connections are left"
+within 20 nothing_left || fail "connections are left"
+
+step "A program and its questions for queue pairs"
+run user sidr sib0 sib1 "$rounds"
+# One question in each round is for a service that ib_cm has to say no to, and a REQ.
+[ "$(heard sidr_req)" = "$rounds" ] || fail "ib_cm has heard of $(heard sidr_req) questions"
+[ "$(heard sidr_rep)" = 0 ] || fail "ib_cm has heard an answer"
+[ "$(heard req)" = $((2 * rounds)) ] || fail "ib_cm has heard of $(heard req) requests"
+within 30 nothing_left || fail "questions are left"
 
 step "Killed"
-held
+held sidr
+asker=$HOLDER
+held connect
 ! rmmod sib_cm 2>/dev/null || fail "the module goes while it is used"
-kill -9 $HOLDER
-wait $HOLDER
-within 20 no_connections || fail "connections are left"
+kill -9 $HOLDER $asker
+wait $HOLDER $asker
+within 30 nothing_left || fail "connections are left"
 
 step "An HCA goes"
-held
+held sidr
+asker=$HOLDER
+held connect
 run rdma link del sib0
-wait $HOLDER || fail "$(cat /tmp/hold)"
-within 20 no_connections || fail "connections are left"
+wait $HOLDER || fail "$(cat /tmp/connect)"
+wait $asker || fail "$(cat /tmp/sidr)"
+within 30 nothing_left || fail "connections are left"
 run rdma link del sib1
 run rmmod sib_cm
 run modprobe -r ib_cm sib

@@ -51,6 +51,8 @@ enum sib_cm_state {
 	SIB_CM_ESTABLISHED,
 	SIB_CM_DISCONNECTING,
 	SIB_CM_TIMEWAIT,
+	/* A question for a queue pair, here or at the peer. */
+	SIB_CM_RESOLVING,
 };
 
 /* ATTR_ID: what there is to know. All but the identifier is returned. */
@@ -67,11 +69,19 @@ struct sib_cm_attr_id {
 	struct sib_cm_path alternate;
 };
 
+enum sib_cm_kind {
+	/* REQ. */
+	SIB_CM_CONNECTIONS,
+	/* SIDR_REQ: which queue pair serves datagrams of the service? */
+	SIB_CM_DATAGRAMS,
+};
+
 /* LISTEN: EADDRINUSE if somebody does; EACCES for a service ID of rdma_cm or SDP. */
 struct sib_cm_listen {
 	__u64 service_id;
 	__u32 id;
-	__u32 reserved;
+	/* One of enum sib_cm_kind. */
+	__u32 kind;
 };
 
 struct sib_cm_send_req {
@@ -165,6 +175,42 @@ struct sib_cm_send_apr {
 	__u8 private_data[152];
 };
 
+/* SEND_SIDR_REQ: asks for the queue pair that serves datagrams of a service. */
+struct sib_cm_send_sidr_req {
+	__u64 service_id;
+	__u32 id;
+	__u16 pkey;
+	__u8 response_timeout;
+	__u8 retries;
+	__u8 private_data_len;
+	__u8 reserved[7];
+	struct sib_cm_path path;
+	__u8 private_data[216];
+};
+
+enum sib_cm_sidr_status {
+	SIB_CM_SIDR_VALID,
+	SIB_CM_SIDR_UNSUPPORTED,
+	SIB_CM_SIDR_REJECTED,
+	SIB_CM_SIDR_NO_QP,
+	SIB_CM_SIDR_REDIRECT,
+	SIB_CM_SIDR_UNSUPPORTED_VERSION,
+};
+
+/* SEND_SIDR_REP: the answer. Queue pair and Q_Key are told if the status is SIB_CM_SIDR_VALID. */
+struct sib_cm_send_sidr_rep {
+	__u32 id;
+	__u32 qpn;
+	__u32 qkey;
+	/* One of enum sib_cm_sidr_status. */
+	__u8 status;
+	__u8 info_len;
+	__u8 private_data_len;
+	__u8 reserved;
+	__u8 info[72];
+	__u8 private_data[136];
+};
+
 enum sib_cm_fact {
 	/* The queue pair has heard its peer: IBV_EVENT_COMM_EST. */
 	SIB_CM_COMM_EST,
@@ -204,6 +250,10 @@ enum sib_cm_event_type {
 	SIB_CM_LAP_ERROR,
 	SIB_CM_MIGRATED,
 	SIB_CM_REMOVED,
+	SIB_CM_SIDR_REQ_RECEIVED,
+	SIB_CM_SIDR_REP_RECEIVED,
+	/* The peer is silent. */
+	SIB_CM_SIDR_REQ_ERROR,
 };
 
 /* GET_EVENT: waits for one, unless the file is O_NONBLOCK (EAGAIN). All is returned; what an event has not is 0. */
@@ -212,15 +262,19 @@ struct sib_cm_event {
 	__u32 id;
 	/* One of enum sib_cm_event_type. */
 	__u32 type;
-	/* REQ_RECEIVED: the listener, and `id` is new. */
+	/* REQ_RECEIVED, SIDR_REQ_RECEIVED: the listener, and `id` is new. */
 	__u32 listener;
-	/* REJ: the reason. APR: the status. MRA: the service timeout. */
+	/* REJ: the reason. APR, SIDR_REP: the status. MRA: the service timeout. */
 	__u32 status;
 	/* LAP_RECEIVED: for SEND_APR. */
 	__u32 generation;
-	/* REQ and REP: of the peer. */
+	/* REQ, REP and SIDR_REP: of the peer. */
 	__u32 qpn;
-	__u32 starting_psn;
+	union {
+		__u32 starting_psn;
+		/* SIDR_REP. */
+		__u32 qkey;
+	};
 	__u16 pkey;
 	__u8 service_type;
 	__u8 path_mtu;
@@ -238,7 +292,7 @@ struct sib_cm_event {
 	__u8 info_len;
 	__u8 private_data_len;
 	__u8 reserved[3];
-	/* REQ. */
+	/* REQ. SIDR_REQ: the remote end is where it has come from, and all else is 0. */
 	struct sib_cm_path primary;
 	/* REQ; LAP, APR and MIGRATED: the path that it is about. */
 	struct sib_cm_path alternate;
@@ -262,5 +316,7 @@ struct sib_cm_event {
 #define SIB_CM_IOC_SEND_LAP _IOW(SIB_CM_IOC_MAGIC, 12, struct sib_cm_send_lap)
 #define SIB_CM_IOC_SEND_APR _IOW(SIB_CM_IOC_MAGIC, 13, struct sib_cm_send_apr)
 #define SIB_CM_IOC_GET_EVENT _IOR(SIB_CM_IOC_MAGIC, 14, struct sib_cm_event)
+#define SIB_CM_IOC_SEND_SIDR_REQ _IOW(SIB_CM_IOC_MAGIC, 15, struct sib_cm_send_sidr_req)
+#define SIB_CM_IOC_SEND_SIDR_REP _IOW(SIB_CM_IOC_MAGIC, 16, struct sib_cm_send_sidr_rep)
 
 #endif

@@ -92,6 +92,16 @@ pub struct Source {
     pub sgid: Option<Gid>,
 }
 
+impl Source {
+    /// Whether what has come from here has come from the remote end of `path`.
+    pub(super) fn is_far_end_of(&self, path: &Path) -> bool {
+        match self.sgid {
+            Some(sgid) if !path.subnet_local => sgid == path.remote_gid,
+            _ => self.slid == path.remote_lid,
+        }
+    }
+}
+
 /// What a connection asks of its surroundings.
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
@@ -201,21 +211,29 @@ pub enum Action {
 /// More than any one event leads to.
 const MAX_ACTIONS: usize = 6;
 
-/// What a connection does about one event, in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Actions {
-    list: [Option<Action>; MAX_ACTIONS],
+/// What a machine does about one event, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actions<A = Action> {
+    list: [Option<A>; MAX_ACTIONS],
 }
 
-impl Actions {
-    pub(super) fn push(&mut self, action: Action) {
+impl<A> Default for Actions<A> {
+    fn default() -> Self {
+        Self {
+            list: [const { None }; MAX_ACTIONS],
+        }
+    }
+}
+
+impl<A: Copy> Actions<A> {
+    pub(super) fn push(&mut self, action: A) {
         if let Some(place) = self.list.iter_mut().find(|place| place.is_none()) {
             *place = Some(action);
         }
     }
 
     /// The actions, first to last.
-    pub fn iter(&self) -> impl Iterator<Item = Action> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = A> + '_ {
         self.list.iter().flatten().copied()
     }
 }

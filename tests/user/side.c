@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include "side.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define NONE_MS 200
+
+void side_open(struct side *side, const char *name)
+{
+	device_open(&side->device, name);
+	side->guid = be64toh(ibv_get_device_guid(side->device.context->device));
+	for (uint8_t port = 1; port <= PORTS; port++) {
+		struct ibv_port_attr attr;
+
+		check(!ibv_query_port(side->device.context, port, &attr),
+		      "query_port");
+		check(!ibv_query_gid(side->device.context, port, 0,
+				     &side->gids[port]),
+		      "query_gid");
+		side->lids[port] = attr.lid;
+	}
+	side->fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
+	check(side->fd >= 0, "cannot open /dev/sib_cm: %m");
+	side->mr = ibv_reg_mr(side->device.pd, side->memory,
+			      sizeof(side->memory), ALL_ACCESS);
+	check(side->mr, "reg_mr: %m");
+}
+
+void side_close(struct side *side)
+{
+	check(!ibv_dereg_mr(side->mr), "dereg_mr: %m");
+	close(side->fd);
+	device_close(&side->device);
+}
+
+int command(struct side *side, unsigned long number, void *argument)
+{
+	return ioctl(side->fd, number, argument) ? errno : 0;
+}
+
+void order(struct side *side, unsigned long number, void *argument)
+{
+	int error = command(side, number, argument);
+
+	check(!error, "ioctl %lu: %s", number & 0xff, strerror(error));
+}
+
+uint32_t new_id(struct side *side, uint64_t uid)
+{
+	struct sib_cm_create_id create = { .uid = uid, .guid = side->guid };
+
+	order(side, SIB_CM_IOC_CREATE_ID, &create);
+	check(create.id, "an identifier is 0");
+	return create.id;
+}
+
+void destroy(struct side *side, uint32_t id)
+{
+	struct sib_cm_id it = { .id = id };
+
+	order(side, SIB_CM_IOC_DESTROY_ID, &it);
+}
+
+bool has_event(struct side *side, int ms)
+{
+	struct pollfd fd = { .fd = side->fd, .events = POLLIN };
+
+	return poll(&fd, 1, ms) == 1;
+}
+
+struct sib_cm_event expect_told(struct side *side, enum sib_cm_event_type type)
+{
+	struct sib_cm_event event;
+
+	do {
+		check(has_event(side, DUE_MS), "event %d is not told", type);
+		order(side, SIB_CM_IOC_GET_EVENT, &event);
+	} while (event.type == SIB_CM_MRA_RECEIVED && event.type != type);
+	check(event.type == type, "event %u, status %u; due was %d", event.type,
+	      event.status, type);
+	return event;
+}
+
+void expect_data(const struct sib_cm_event *event, const char *text)
+{
+	check(event->private_data_len >= strlen(text) &&
+		      !memcmp(event->private_data, text, strlen(text)),
+	      "event %u has other private data: '%.20s'", event->type,
+	      event->private_data);
+}
+
+void nothing(struct side *side)
+{
+	check(!has_event(side, NONE_MS), "an event of nothing");
+}
+
+struct sib_cm_path path_between(const struct side *from, const struct side *to,
+				uint8_t port)
+{
+	struct sib_cm_path path = {
+		.local_lid = from->lids[port],
+		.remote_lid = to->lids[port],
+		.hop_limit = 1,
+		.rate = IBV_RATE_10_GBPS,
+		.subnet_local = 1,
+		.ack_timeout = ACK_TIMEOUT,
+	};
+
+	memcpy(path.local_gid, &from->gids[port], sizeof(path.local_gid));
+	memcpy(path.remote_gid, &to->gids[port], sizeof(path.remote_gid));
+	return path;
+}
+
+struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port)
+{
+	return (struct ibv_ah_attr){ .dlid = path->remote_lid,
+				     .sl = path->sl,
+				     .port_num = port };
+}
+
+uint32_t listen_on(struct side *side, uint64_t service, enum sib_cm_kind kind,
+		   int error)
+{
+	struct sib_cm_listen it = { .service_id = service,
+				    .id = new_id(side, service),
+				    .kind = kind };
+	int got = command(side, SIB_CM_IOC_LISTEN, &it);
+
+	check(got == error, "listen: %s", strerror(got));
+	return it.id;
+}
+
+struct sib_cm_attr_id attributes(struct side *side)
+{
+	struct sib_cm_attr_id attr = { .id = side->id };
+
+	order(side, SIB_CM_IOC_ATTR_ID, &attr);
+	return attr;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What programs share that use /dev/sib_cm: an HCA of two ports, its identifiers and
+ * the events that they get. What does not work ends the program.
+ */
+#ifndef TESTS_SIDE_H
+#define TESTS_SIDE_H
+
+#include "common.h"
+
+#include "../../include/uapi/rdma/sib_cm.h"
+
+/* How long an event may take. */
+#define DUE_MS 60000
+#define ACK_TIMEOUT 14
+#define PORTS 2
+#define BYTES 64u
+
+struct side {
+	struct device device;
+	uint64_t guid;
+	uint16_t lids[PORTS + 1];
+	union ibv_gid gids[PORTS + 1];
+	int fd;
+	/* Of the connection at hand. */
+	uint32_t id;
+	struct end end;
+	struct ibv_mr *mr;
+	uint8_t memory[2 * BYTES];
+	int migrated;
+};
+
+void side_open(struct side *side, const char *name);
+void side_close(struct side *side);
+
+/* An ioctl: 0 or an errno; and one that must succeed. */
+int command(struct side *side, unsigned long number, void *argument);
+void order(struct side *side, unsigned long number, void *argument);
+
+uint32_t new_id(struct side *side, uint64_t uid);
+void destroy(struct side *side, uint32_t id);
+struct sib_cm_attr_id attributes(struct side *side);
+/* Listens, or fails with `error`. */
+uint32_t listen_on(struct side *side, uint64_t service, enum sib_cm_kind kind,
+		   int error);
+
+bool has_event(struct side *side, int ms);
+/*
+ * The next event, which must be this one. On a busy machine any answer to a LAP may be
+ * so late that the peer is asked for patience first.
+ */
+struct sib_cm_event expect_told(struct side *side, enum sib_cm_event_type type);
+void expect_data(const struct sib_cm_event *event, const char *text);
+/* There is no event. */
+void nothing(struct side *side);
+
+/* The path by these ports of both. */
+struct sib_cm_path path_between(const struct side *from, const struct side *to,
+				uint8_t port);
+struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port);
+
+#endif
