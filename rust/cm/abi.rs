@@ -367,6 +367,7 @@ pub(crate) enum EventType {
     SidrReqReceived,
     SidrRepReceived,
     SidrReqError,
+    Stale,
 }
 
 impl Event {

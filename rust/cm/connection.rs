@@ -28,7 +28,8 @@ use proto::cm::{
     Env,
     Event,
     Refusal,
-    Slot, //
+    Slot,
+    State, //
 };
 use proto::time::Instant;
 use proto::transport::migration::MigState;
@@ -50,9 +51,16 @@ use rdma::work::{
     Work, //
 };
 use wire::mad::cm::Cm;
+use wire::{
+    Guid,
+    Qpn, //
+};
 
 /// What the peer calls a connection that it has asked for: its CA GUID and its communication ID.
 pub(crate) type PeerKey = (u64, u32);
+
+/// The GUID of the HCA here, and the peer's CA GUID and queue pair.
+pub(crate) type PeerQp = (u64, u64, u32);
 
 /// A connection.
 #[pin_data]
@@ -78,6 +86,8 @@ struct Inner {
     conn: Conn,
     consumer: Option<Consumer>,
     pkey_index: u16,
+    /// The queue pair of the peer, which has no other connection here.
+    claimed: Option<PeerQp>,
     /// The HCA has told of a migration, of which the program has not told yet.
     has_migrated: bool,
     /// Nothing happens any more.
@@ -124,6 +134,7 @@ impl Connection {
                         conn,
                         consumer: None,
                         pkey_index,
+                        claimed: None,
                         has_migrated: false,
                         is_over: false,
                     },
@@ -161,6 +172,21 @@ impl Connection {
     /// The HCA that it is on.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Has it be the connection of the peer's queue pair, unless there is another, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn claim(self: &Arc<Self>, guid: Guid, qpn: Qpn) -> Result<Option<Arc<Self>>> {
+        let peer = (self.device.adapter.guid(), guid.get(), qpn.get());
+        let mut inner = self.inner.lock();
+        let other = self.shared.claim(peer, self)?;
+        if other.is_none() {
+            inner.claimed = Some(peer);
+        }
+        Ok(other)
     }
 
     /// Gives it to a consumer.
@@ -220,6 +246,9 @@ impl Connection {
             }
         }
         self.qpn.store(inner.conn.local_qpn().get(), Relaxed);
+        if inner.conn.state() == State::Idle {
+            self.release(&mut inner);
+        }
         let is_over = inner.is_over;
         match inner.conn.deadline() {
             Some(at) if !is_over => {
@@ -295,8 +324,18 @@ impl Connection {
     fn end(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
         self.shared.forget(self);
         self.clock.shutdown(cx, s);
-        let consumer = self.inner.lock().consumer.take();
+        let mut inner = self.inner.lock();
+        self.release(&mut inner);
+        let consumer = inner.consumer.take();
+        drop(inner);
         drop(consumer);
+    }
+
+    /// The peer may have another connection of its queue pair.
+    fn release(&self, inner: &mut Inner) {
+        if let Some(peer) = inner.claimed.take() {
+            self.shared.release(peer);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use proto::cm::{
     SidrNotice, //
 };
 use wire::mad::cm::{
+    reason,
     Apr,
     Cm,
     Mra,
@@ -160,6 +161,12 @@ pub(crate) fn notice(conn: &Conn, notice: Notice, mad: Option<&Cm>) -> Event {
             event
         }
         Notice::Migrated(path) => of_path(plain(EventType::Migrated), &path),
+        Notice::RepStale => {
+            let mut event = plain(EventType::ReqError);
+            event.status = reason::STALE_CONN.into();
+            event
+        }
+        Notice::Stale => plain(EventType::Stale),
         Notice::Removed => plain(EventType::Removed),
     }
 }

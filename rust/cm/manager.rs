@@ -10,7 +10,10 @@ use crate::connection::{
     Connection,
     PeerKey, //
 };
-use crate::device::Device;
+use crate::device::{
+    back,
+    Device, //
+};
 use crate::question;
 use crate::session::Session;
 use crate::tables::Shared;
@@ -18,6 +21,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use proto::cm::{
+    stale_refusal,
     Conn,
     Event,
     Identity,
@@ -46,6 +50,7 @@ use wire::mad::cm::{
     reason,
     Cm,
     Rej,
+    Rep,
     Req, //
 };
 use wire::mad::{
@@ -188,6 +193,13 @@ impl Desk {
                     .0
                     .incoming((req.local_ca_guid.get(), req.local_comm_id));
                 match known {
+                    Some(connection) if !connection.inspect(|conn| conn.concerns(mad)) => {
+                        // A new request by an old name.
+                        if connection.is_on(device) {
+                            refuse_stale(cx, s, &connection, mad, source, from.pkey_index);
+                        }
+                        return connection.is_on(device);
+                    }
                     Some(connection) => Some(connection),
                     None => return self.welcome(cx, s, device, mad, source, from.pkey_index),
                 }
@@ -214,15 +226,17 @@ impl Desk {
         };
         match found.filter(is_its) {
             Some(connection) => {
-                let _ = connection.step(cx, s, Event::Received(mad, source), Some(mad));
+                if !replied_stale(cx, s, &connection, mad, source) {
+                    let _ = connection.step(cx, s, Event::Received(mad, source), Some(mad));
+                }
                 true
             }
             None => false,
         }
     }
 
-    /// Makes a connection of a REQ, if somebody listens for it. One that there is no room for is lost; the peer
-    /// repeats it.
+    /// Makes a connection of a REQ, if somebody listens for it, and its queue pair has no other. One that there is no
+    /// room for is lost; the peer repeats it.
     fn welcome(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -241,9 +255,58 @@ impl Desk {
         let conn = Conn::incoming(identity(&self.0, device), mad, source);
         let made = Connection::new(&self.0, device, conn, true, pkey_index);
         if let Ok(connection) = made {
-            Session::welcome(cx, s, &listener, &connection, mad);
+            match connection.claim(req.local_ca_guid, req.local_qpn) {
+                Ok(None) => Session::welcome(cx, s, &listener, &connection, mad),
+                Ok(Some(old)) => {
+                    connection.discard(cx, s);
+                    refuse_stale(cx, s, &old, mad, source, pkey_index);
+                }
+                Err(_) => connection.discard(cx, s),
+            }
         }
         true
+    }
+}
+
+/// Refuses a REQ that shows that its peer has lost a connection, and ends that.
+fn refuse_stale(
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    old: &Arc<Connection>,
+    mad: &Cm,
+    source: Source,
+    pkey_index: u16,
+) {
+    let rej = stale_refusal(mad);
+    if let Some((port, way)) = back(&source, 0, pkey_index) {
+        let adapter = &old.device().adapter;
+        let _ = adapter.send(cx, s, port, &way, rej.as_bytes());
+    }
+    let _ = old.step(cx, s, Event::Stale(source), None);
+}
+
+/// Whether `mad` is the REP that a connection waits for, and names a queue pair that has another connection, which
+/// is ended. Otherwise the queue pair is the connection's.
+fn replied_stale(
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    connection: &Arc<Connection>,
+    mad: &Cm,
+    source: Source,
+) -> bool {
+    if !connection.inspect(|conn| conn.awaits(mad, &source)) {
+        return false;
+    }
+    let rep: Rep = mad.message();
+    match connection.claim(rep.local_ca_guid, rep.local_qpn) {
+        Ok(None) => false,
+        Ok(Some(old)) => {
+            let _ = connection.step(cx, s, Event::StaleRep(mad, source), Some(mad));
+            let _ = old.step(cx, s, Event::Stale(source), None);
+            true
+        }
+        // The peer repeats it.
+        Err(_) => true,
     }
 }
 

@@ -7,7 +7,8 @@
 use crate::abi::ServiceKind;
 use crate::connection::{
     Connection,
-    PeerKey, //
+    PeerKey,
+    PeerQp, //
 };
 use crate::device::Device;
 use crate::question::{
@@ -52,6 +53,8 @@ struct Tables {
     connections: RBTree<u32, Arc<Connection>>,
     /// Those that a peer has asked for.
     incoming: RBTree<PeerKey, Arc<Connection>>,
+    /// By the queue pair of the peer, as soon as that is known.
+    queue_pairs: RBTree<PeerQp, Arc<Connection>>,
     questions: RBTree<Name, Arc<Question>>,
     /// How many of the questions are of peers.
     asked: u32,
@@ -107,6 +110,7 @@ impl Shared {
                         listeners: RBTree::new(),
                         connections: RBTree::new(),
                         incoming: RBTree::new(),
+                        queue_pairs: RBTree::new(),
                         questions: RBTree::new(),
                         asked: 0,
                     },
@@ -339,6 +343,33 @@ impl Shared {
                 tables.incoming.remove(&peer);
             }
         }
+    }
+
+    /// Has a connection be the one of a queue pair of a peer, unless there is another, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn claim(
+        &self,
+        peer: PeerQp,
+        connection: &Arc<Connection>,
+    ) -> Result<Option<Arc<Connection>>> {
+        let mut tables = self.tables.lock();
+        if let Some(known) = tables.queue_pairs.get(&peer) {
+            let is_it = Arc::ptr_eq(known, connection);
+            return Ok((!is_it).then(|| known.clone()));
+        }
+        tables
+            .queue_pairs
+            .try_create_and_insert(peer, connection.clone(), GFP_KERNEL)?;
+        Ok(None)
+    }
+
+    /// A connection has the queue pair that it has claimed no more.
+    pub(crate) fn release(&self, peer: PeerQp) {
+        let connection = self.tables.lock().queue_pairs.remove(&peer);
+        drop(connection);
     }
 
     /// All connections, by communication ID.

@@ -27,6 +27,7 @@ mod event;
 mod load;
 mod setup;
 mod sidr;
+mod stale;
 mod state;
 mod timing;
 pub mod watch;
@@ -58,6 +59,7 @@ pub use sidr::{
     SidrState,
     SidrTiming, //
 };
+pub use stale::stale_refusal;
 pub use state::{
     Ap,
     Role,
@@ -210,6 +212,8 @@ impl Conn {
             Event::Tick => self.tick(env, &mut actions),
             Event::Migrated => self.migrated(&mut actions)?,
             Event::Confirmed => self.is_settled = true,
+            Event::StaleRep(mad, source) => self.on_stale_rep(mad, source, &mut actions),
+            Event::Stale(source) => self.on_stale(&source, env, &mut actions),
             Event::Gone => self.gone(&mut actions),
         }
         Ok(actions)

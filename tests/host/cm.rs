@@ -16,5 +16,7 @@ mod paths;
 mod setup;
 #[path = "cm/sidr.rs"]
 mod sidr;
+#[path = "cm/stale.rs"]
+mod stale;
 #[path = "cm/watch.rs"]
 mod watch;

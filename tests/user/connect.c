@@ -28,18 +28,29 @@
 #define PATIENT 18
 #define RETRIES 7
 #define INVALID_SERVICE 8
+#define STALE 10
 #define CONSUMER 28
+/* Of queue pairs that are none. */
+#define FIRST_QPN 0x800000
 #define NOISE 20000
 #define IDS 8
 
 static struct side active, passive;
+
+/* The queue pair, or one that never was: each connection has its own. */
+static uint32_t qpn_of(const struct side *side)
+{
+	static uint32_t last = FIRST_QPN;
+
+	return side->end.qp ? side->end.qp->qp_num : ++last;
+}
 
 static struct sib_cm_send_req request(uint32_t id, const char *text)
 {
 	struct sib_cm_send_req req = {
 		.service_id = SERVICE,
 		.id = id,
-		.qpn = active.end.qp ? active.end.qp->qp_num : 1,
+		.qpn = qpn_of(&active),
 		.starting_psn = active.end.psn,
 		.pkey = 0xffff,
 		.path_mtu = IBV_MTU_4096,
@@ -71,7 +82,7 @@ static void reply(const char *text)
 {
 	struct sib_cm_send_rep rep = {
 		.id = passive.id,
-		.qpn = passive.end.qp ? passive.end.qp->qp_num : 2,
+		.qpn = qpn_of(&passive),
 		.starting_psn = passive.end.psn,
 		.responder_resources = 4,
 		.initiator_depth = 4,
@@ -412,6 +423,85 @@ static void test_unknown_service(void)
 	destroy(&active, active.id);
 }
 
+/* Asks for a connection of the queue pair of another one, by a port. */
+static void ask_stale(uint32_t qpn, uint8_t port)
+{
+	uint32_t id = new_id(&active, 8);
+	struct sib_cm_send_req req = request(id, "it is me again");
+	struct sib_cm_event event;
+
+	req.qpn = qpn;
+	req.primary = path_between(&active, &passive, port);
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
+	check(event.id == id && event.status == STALE, "reason %u",
+	      event.status);
+	destroy(&active, id);
+}
+
+static void depart(struct side *side, uint32_t id)
+{
+	struct sib_cm_send it = { .id = id };
+
+	order(side, SIB_CM_IOC_SEND_DREP, &it);
+}
+
+/* One side has found out that a connection is stale, and it ends. */
+static void end_stale(struct side *here, uint32_t id, struct side *there,
+		      uint32_t other)
+{
+	struct sib_cm_event event = expect_told(here, SIB_CM_STALE);
+
+	check(event.id == id, "another connection is stale");
+	event = expect_told(there, SIB_CM_DREQ_RECEIVED);
+	check(event.id == other, "another connection ends");
+	depart(there, other);
+	expect_told(here, SIB_CM_DREP_RECEIVED);
+	expect_told(here, SIB_CM_TIMEWAIT_EXIT);
+	expect_told(there, SIB_CM_TIMEWAIT_EXIT);
+	destroy(here, id);
+	destroy(there, other);
+}
+
+/* A queue pair comes with a second connection: its program must have lost the first. */
+static void test_stale(uint32_t listener)
+{
+	struct sib_cm_send_rep rep = { .initiator_depth = 1 };
+	struct sib_cm_event event;
+	uint32_t id, other, qpn;
+
+	establish(listener, false);
+	id = passive.id;
+	other = active.id;
+	qpn = attributes(&passive).remote_qpn;
+	/* From a port that is not the peer's for all that is known: nobody's connection ends. */
+	ask_stale(qpn, 2);
+	nothing(&passive);
+	check(attributes(&passive).state == SIB_CM_ESTABLISHED,
+	      "a stranger ends a connection");
+	ask_stale(qpn, 1);
+	end_stale(&passive, id, &active, other);
+	nothing(&passive);
+
+	/* The same with REP. */
+	establish(listener, false);
+	id = active.id;
+	other = passive.id;
+	rep.qpn = attributes(&active).remote_qpn;
+	ask(listener);
+	rep.id = passive.id;
+	order(&passive, SIB_CM_IOC_SEND_REP, &rep);
+	event = expect_told(&active, SIB_CM_REQ_ERROR);
+	check(event.id == active.id && event.status == STALE, "status %u",
+	      event.status);
+	event = expect_told(&passive, SIB_CM_REJ_RECEIVED);
+	check(event.id == passive.id && event.status == STALE, "reason %u",
+	      event.status);
+	destroy(&active, active.id);
+	destroy(&passive, passive.id);
+	end_stale(&active, id, &passive, other);
+}
+
 static void test_silence(void)
 {
 	struct sib_cm_send_req req;
@@ -599,6 +689,7 @@ int main(int argc, char **argv)
 		test_alternate_path(listener);
 		test_refusal(listener);
 		test_unknown_service();
+		test_stale(listener);
 		test_silence();
 		test_sudden_ends(listener);
 	}

@@ -239,6 +239,7 @@ enum sib_cm_event_type {
 	SIB_CM_REJ_RECEIVED,
 	SIB_CM_DREQ_RECEIVED,
 	SIB_CM_DREP_RECEIVED,
+	/* status 0: the peer is silent; 10: it has answered with a queue pair that has another connection here. */
 	SIB_CM_REQ_ERROR,
 	SIB_CM_REP_ERROR,
 	SIB_CM_DREQ_ERROR,
@@ -254,6 +255,8 @@ enum sib_cm_event_type {
 	SIB_CM_SIDR_REP_RECEIVED,
 	/* The peer is silent. */
 	SIB_CM_SIDR_REQ_ERROR,
+	/* The peer does not know the connection any more, which ends: a DREQ has been sent. */
+	SIB_CM_STALE,
 };
 
 /* GET_EVENT: waits for one, unless the file is O_NONBLOCK (EAGAIN). All is returned; what an event has not is 0. */

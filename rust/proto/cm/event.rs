@@ -23,6 +23,10 @@ pub enum Event<'a> {
     Order(Order<'a>),
     /// A datagram with the communication IDs of this connection has come.
     Received(&'a Cm, Source),
+    /// A REP has come that [`Conn::awaits`](super::Conn::awaits), and names a queue pair that has another connection here.
+    StaleRep(&'a Cm, Source),
+    /// A REQ or a REP has come from there for another connection of the peer's queue pair: it does not know this one.
+    Stale(Source),
     /// [`Conn::deadline`](super::Conn::deadline) may have passed. Coming too early does no harm.
     Tick,
     /// The queue pair has gone over to its alternate path.
@@ -172,6 +176,10 @@ pub enum Notice {
     LapError(LapFailure),
     /// The connection has gone over to this path.
     Migrated(Path),
+    /// The peer has answered with a queue pair that has another connection here: the request has failed.
+    RepStale,
+    /// The peer does not know the connection any more: it ends.
+    Stale,
     /// The HCA is gone.
     Removed,
 }

@@ -437,6 +437,8 @@ impl Watched {
                     | Notice::TimewaitExit
                     | Notice::Established
                     | Notice::Migrated(_)
+                    | Notice::RepStale
+                    | Notice::Stale
                     | Notice::Removed,
                 )
                 | Action::Free => {}

@@ -37,6 +37,8 @@ enum Act {
     Order(usize, u8),
     Migrated(usize),
     Confirmed(usize),
+    Stale(usize, u8),
+    StaleRep(usize, usize),
     Gone(usize),
 }
 
@@ -53,6 +55,8 @@ fn act() -> impl Strategy<Value = Act> {
         6 => (end(), 0..11u8).prop_map(|(end, which)| Act::Order(end, which)),
         1 => end().prop_map(Act::Migrated),
         1 => end().prop_map(Act::Confirmed),
+        1 => (end(), 0..2u8).prop_map(|(end, port)| Act::Stale(end, port)),
+        1 => (end(), any::<usize>()).prop_map(|(end, which)| Act::StaleRep(end, which)),
         1 => end().prop_map(Act::Gone),
     ]
 }
@@ -121,8 +125,15 @@ proptest! {
                     let _ = pair.try_step(end, Event::Migrated);
                 }
                 Act::Confirmed(end) => pair.step(end, Event::Confirmed),
+                Act::Stale(end, port) => {
+                    pair.step(end, Event::Stale(source(end == P, port)));
+                }
+                Act::StaleRep(end, which) if !seen.is_empty() => {
+                    let mad = &seen[which % seen.len()];
+                    pair.step(end, Event::StaleRep(mad, source(end == P, 0)));
+                }
                 Act::Gone(end) => pair.step(end, Event::Gone),
-                Act::Replay(..) | Act::Deliver(_) | Act::Drop(_) => {}
+                Act::Replay(..) | Act::Deliver(_) | Act::Drop(_) | Act::StaleRep(..) => {}
             }
             for end in [A, P] {
                 let sent = pair.take_all(end);
