@@ -233,7 +233,10 @@ impl Connection {
             migration: MigState::Armed,
             local: &ends,
         };
+        // Whoever reads that the HCA is gone is not to be told anything else by the next order.
+        let is_gone = matches!(event, Event::Gone);
         let actions = inner.conn.step(event, &env).map_err(refused)?;
+        inner.is_over |= is_gone;
         for action in actions.iter() {
             match action {
                 Action::Send(slot) => self.send(cx, s, &inner, slot, &ends),

@@ -171,6 +171,10 @@ impl Question {
         if let Some(err) = inner.over {
             return Err(err);
         }
+        let over = match event {
+            SidrEvent::Gone => ENODEV,
+            _ => EINVAL,
+        };
         let actions = inner.it.step(event, now()).map_err(refused)?;
         for action in actions.iter() {
             match action {
@@ -180,7 +184,7 @@ impl Question {
                         consumer.tell(crate::events::sidr_notice(notice, mad));
                     }
                 }
-                SidrAction::Free => inner.over = Some(EINVAL),
+                SidrAction::Free => inner.over = Some(over),
             }
         }
         let is_over = inner.over.is_some();
