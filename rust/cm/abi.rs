@@ -206,6 +206,61 @@ layouts! {
         fact: u32,
     }
 
+    /// `struct ib_uverbs_ah_attr`
+    struct AhAttr [32] {
+        dgid: [u8; 16],
+        flow_label: u32,
+        sgid_index: u8,
+        hop_limit: u8,
+        traffic_class: u8,
+        grh_reserved: u8,
+        dlid: u16,
+        sl: u8,
+        src_path_bits: u8,
+        static_rate: u8,
+        is_global: u8,
+        port_num: u8,
+        reserved: u8,
+    }
+
+    /// `struct ib_uverbs_qp_attr`
+    struct QpAttr [144] {
+        mask: u32,
+        qp_state: u32,
+        cur_qp_state: u32,
+        path_mtu: u32,
+        path_mig_state: u32,
+        qkey: u32,
+        rq_psn: u32,
+        sq_psn: u32,
+        dest_qp_num: u32,
+        qp_access_flags: u32,
+        ah: AhAttr,
+        alt_ah: AhAttr,
+        caps: [u32; 5],
+        pkey_index: u16,
+        alt_pkey_index: u16,
+        en_sqd_async_notify: u8,
+        sq_draining: u8,
+        max_rd_atomic: u8,
+        max_dest_rd_atomic: u8,
+        min_rnr_timer: u8,
+        port_num: u8,
+        timeout: u8,
+        retry_cnt: u8,
+        rnr_retry: u8,
+        alt_port_num: u8,
+        alt_timeout: u8,
+        reserved: [u8; 5],
+    }
+
+    /// `struct sib_cm_init_qp_attr`
+    struct InitQpAttr [152] {
+        id: u32,
+        reserved: u32,
+        attr: QpAttr,
+    }
+
     /// `struct sib_cm_event`. What is called `starting_psn` is the Q_Key of a SIDR_REP.
     struct Event [448] {
         uid: u64,
@@ -405,3 +460,4 @@ pub(crate) const SEND_APR: u32 = iow::<SendApr>(13);
 pub(crate) const GET_EVENT: u32 = kernel::ioctl::_IOR::<Event>(MAGIC, 14);
 pub(crate) const SEND_SIDR_REQ: u32 = iow::<SendSidrReq>(15);
 pub(crate) const SEND_SIDR_REP: u32 = iow::<SendSidrRep>(16);
+pub(crate) const INIT_QP_ATTR: u32 = iowr::<InitQpAttr>(17);

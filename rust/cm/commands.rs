@@ -2,6 +2,7 @@
 
 //! The ioctls of `/dev/sib_cm`.
 
+mod attributes;
 mod sidr;
 
 use crate::abi::{
@@ -72,6 +73,7 @@ pub(crate) fn run(
         abi::SEND_APR => desk.send_apr(&call.read()?)?,
         abi::SEND_SIDR_REQ => desk.send_sidr_req(&call.read()?)?,
         abi::SEND_SIDR_REP => desk.send_sidr_rep(&call.read()?)?,
+        abi::INIT_QP_ATTR => desk.init_qp_attr(call)?,
         abi::GET_EVENT => {
             let event = session.next_event(call.nonblocking)?;
             call.write(&*event)?;

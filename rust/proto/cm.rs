@@ -22,6 +22,7 @@
 
 mod adopt;
 mod answer;
+mod attributes;
 mod end;
 mod event;
 mod load;
@@ -33,6 +34,12 @@ mod timing;
 pub mod watch;
 
 pub use adopt::Adoption;
+pub use attributes::{
+    Alternate,
+    Attributes,
+    Goal,
+    Reliable, //
+};
 pub use event::{
     Action,
     Actions,
@@ -69,6 +76,7 @@ pub use timing::LONGEST;
 
 use crate::time::Instant;
 use answer::Heard;
+use attributes::Terms;
 use load::Load;
 use wire::mad::cm::{
     attr,
@@ -118,6 +126,7 @@ pub struct Conn {
     remote_guid: Guid,
     local_qpn: Qpn,
     remote_qpn: Qpn,
+    terms: Terms,
     primary: Path,
     alternate: Option<Path>,
     /// The path before the primary one: datagrams may still come by it.
@@ -177,6 +186,7 @@ impl Conn {
             remote_guid: Guid::default(),
             local_qpn: Qpn::default(),
             remote_qpn: Qpn::default(),
+            terms: Terms::default(),
             primary: Path::default(),
             alternate: None,
             former: None,

@@ -2,6 +2,8 @@
 
 //! The connection manager's machine.
 
+#[path = "cm/attributes.rs"]
+mod attributes;
 #[path = "cm/ends.rs"]
 mod ends;
 #[path = "cm/explore.rs"]

@@ -2,7 +2,7 @@
 /*
  * Connections by /dev/sib_cm between two HCAs of two ports each: how they are made,
  * refused and ended, how an alternate path is offered, taken, refused and used, and
- * what programs are told of each step.
+ * what programs are told of each step. RC and UC, by the attributes of INIT_QP_ATTR.
  *
  *     connect DEVICE DEVICE [ROUNDS]
  *     connect DEVICE DEVICE hold     waits on a connection until a device goes
@@ -36,6 +36,9 @@
 #define IDS 8
 
 static struct side active, passive;
+/* Of the connections that are made. */
+static enum ibv_qp_type type = IBV_QPT_RC;
+static bool has_alternate;
 
 /* The queue pair, or one that never was: each connection has its own. */
 static uint32_t qpn_of(const struct side *side)
@@ -54,6 +57,8 @@ static struct sib_cm_send_req request(uint32_t id, const char *text)
 		.starting_psn = active.end.psn,
 		.pkey = 0xffff,
 		.path_mtu = IBV_MTU_4096,
+		.service_type = type == IBV_QPT_UC,
+		.has_alternate = has_alternate,
 		.responder_resources = 4,
 		.initiator_depth = 4,
 		.remote_response_timeout = RESPONSE,
@@ -65,6 +70,8 @@ static struct sib_cm_send_req request(uint32_t id, const char *text)
 		.primary = path_between(&active, &passive, 1),
 	};
 
+	if (has_alternate)
+		req.alternate = path_between(&active, &passive, 2);
 	memcpy(req.private_data, text, strlen(text));
 	return req;
 }
@@ -100,61 +107,6 @@ static void same_path(const struct sib_cm_path *a, const struct sib_cm_path *b)
 		      !memcmp(a->local_gid, b->local_gid, 16) &&
 		      !memcmp(a->remote_gid, b->remote_gid, 16),
 	      "another path");
-}
-
-/* INIT to RTS, as the messages say. */
-static void ready(struct side *side, const struct sib_cm_event *peer,
-		  const struct sib_cm_path *path)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = ALL_ACCESS,
-		.path_mtu = IBV_MTU_4096,
-		.dest_qp_num = peer->qpn,
-		.rq_psn = peer->starting_psn,
-		.sq_psn = side->end.psn,
-		.max_dest_rd_atomic = 4,
-		.max_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.timeout = ACK_TIMEOUT,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = address(path, 1),
-	};
-
-	check(!ibv_modify_qp(side->end.qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_ACCESS_FLAGS),
-	      "INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	check(!ibv_modify_qp(side->end.qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER),
-	      "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	check(!ibv_modify_qp(side->end.qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				     IBV_QP_MAX_QP_RD_ATOMIC),
-	      "RTS");
-}
-
-static void load(struct side *side, const struct sib_cm_path *path,
-		 uint8_t port)
-{
-	struct ibv_qp_attr attr = {
-		.alt_ah_attr = address(path, port),
-		.alt_port_num = port,
-		.alt_timeout = ACK_TIMEOUT,
-		.path_mig_state = IBV_MIG_REARM,
-	};
-
-	check(!ibv_modify_qp(side->end.qp, &attr,
-			     IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
-	      "the path is not loaded");
 }
 
 static void transfer(struct side *from, struct side *to, uint8_t seed)
@@ -204,17 +156,24 @@ static struct sib_cm_event ask(uint32_t listener)
 
 static void establish(uint32_t listener, bool with_qps)
 {
-	struct sib_cm_event req = ask(listener), rep;
-	struct sib_cm_path path = path_between(&active, &passive, 1);
+	struct sib_cm_event rep;
 
-	if (with_qps)
-		ready(&passive, &req, &req.primary);
+	ask(listener);
+	if (with_qps) {
+		advance(&passive, IBV_QPS_INIT);
+		advance(&passive, IBV_QPS_RTR);
+	}
 	reply("you may");
+	if (with_qps)
+		advance(&passive, IBV_QPS_RTS);
 	rep = expect_told(&active, SIB_CM_REP_RECEIVED);
 	expect_data(&rep, "you may");
 	check(rep.uid == 7 && rep.id == active.id, "for somebody else");
-	if (with_qps)
-		ready(&active, &rep, &path);
+	if (with_qps) {
+		advance(&active, IBV_QPS_INIT);
+		advance(&active, IBV_QPS_RTR);
+		advance(&active, IBV_QPS_RTS);
+	}
 	say(&active, SIB_CM_IOC_SEND_RTU, "I do");
 	rep = expect_told(&passive, SIB_CM_RTU_RECEIVED);
 	expect_data(&rep, "I do");
@@ -294,23 +253,40 @@ static void await_migration(struct side *side)
 	} while (event.event_type != IBV_EVENT_PATH_MIG);
 }
 
-static void test_alternate_path(uint32_t listener)
+static struct ibv_qp_attr migrated = { .path_mig_state = IBV_MIG_MIGRATED };
+
+static void make_ends(void)
 {
-	static const struct end_options options = { .type = IBV_QPT_RC,
-						    .send_depth = 8,
-						    .recv_depth = 8,
-						    .sges = 1 };
-	struct sib_cm_path here = path_between(&active, &passive, 2);
-	struct sib_cm_path there = path_between(&passive, &active, 2);
-	struct sib_cm_path current = path_between(&active, &passive, 1);
-	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
-	struct sib_cm_event event;
+	struct end_options options = { .type = type,
+				       .send_depth = 8,
+				       .recv_depth = 8,
+				       .sges = 1 };
 
 	end_create(&active.end, &active.device, &options);
 	end_create(&passive.end, &passive.device, &options);
+}
+
+static void end_ends(void)
+{
+	end_destroy(&active.end);
+	end_destroy(&passive.end);
+	memset(&active.end, 0, sizeof(active.end));
+	memset(&passive.end, 0, sizeof(passive.end));
+}
+
+static void test_alternate_path(uint32_t listener)
+{
+	struct sib_cm_path here = path_between(&active, &passive, 2);
+	struct sib_cm_path there = path_between(&passive, &active, 2);
+	struct sib_cm_path current = path_between(&active, &passive, 1);
+	struct sib_cm_event event;
+
+	make_ends();
 	establish(listener, true);
 	transfer(&active, &passive, 1);
 	transfer(&passive, &active, 2);
+	check(try_advance(&active, IBV_QPS_SQD) == EINVAL,
+	      "attributes of another state");
 
 	check(offer(&current) == EINVAL, "the path in use is offered");
 	here.local_lid++;
@@ -344,16 +320,16 @@ static void test_alternate_path(uint32_t listener)
 	check(!offer(&here), "no second LAP: %m");
 	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
 	expect_told(&active, SIB_CM_MRA_RECEIVED);
-	load(&passive, &event.alternate, 2);
+	advance(&passive, IBV_QPS_RTS);
 	check(!answer(event.generation, 0), "no APR");
 	event = expect_told(&active, SIB_CM_APR_RECEIVED);
 	check(!event.status, "status %u", event.status);
-	load(&active, &event.alternate, 2);
+	advance(&active, IBV_QPS_RTS);
 	transfer(&active, &passive, 3);
 	transfer(&passive, &active, 4);
 
 	/* Used: later messages go by it. */
-	check(!ibv_modify_qp(active.end.qp, &attr, IBV_QP_PATH_MIG_STATE),
+	check(!ibv_modify_qp(active.end.qp, &migrated, IBV_QP_PATH_MIG_STATE),
 	      "the queue pair does not migrate");
 	transfer(&active, &passive, 5);
 	await_migration(&active);
@@ -371,16 +347,41 @@ static void test_alternate_path(uint32_t listener)
 	tell(&active, SIB_CM_PATH_CONFIRMED);
 	check(!offer(&current), "no LAP back: %m");
 	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
-	load(&passive, &event.alternate, 1);
+	advance(&passive, IBV_QPS_RTS);
 	check(!answer(event.generation, 0), "no APR");
 	event = expect_told(&active, SIB_CM_APR_RECEIVED);
-	load(&active, &event.alternate, 1);
+	advance(&active, IBV_QPS_RTS);
 	transfer(&active, &passive, 6);
 	part();
-	end_destroy(&active.end);
-	end_destroy(&passive.end);
-	memset(&active.end, 0, sizeof(active.end));
-	memset(&passive.end, 0, sizeof(passive.end));
+	end_ends();
+}
+
+/* What SEND_REQ has offered already: for RTR and RTS. */
+static void test_first_path(uint32_t listener)
+{
+	struct sib_cm_path here = path_between(&active, &passive, 2);
+	struct sib_cm_path there = path_between(&passive, &active, 2);
+	struct sib_cm_event event;
+
+	has_alternate = true;
+	make_ends();
+	establish(listener, true);
+	transfer(&active, &passive, 1);
+	transfer(&passive, &active, 2);
+	transfer(&active, &passive, 3);
+	check(!ibv_modify_qp(active.end.qp, &migrated, IBV_QP_PATH_MIG_STATE),
+	      "the queue pair does not migrate");
+	transfer(&active, &passive, 4);
+	transfer(&passive, &active, 5);
+	await_migration(&active);
+	await_migration(&passive);
+	event = expect_told(&active, SIB_CM_MIGRATED);
+	same_path(&event.alternate, &here);
+	event = expect_told(&passive, SIB_CM_MIGRATED);
+	same_path(&event.alternate, &there);
+	part();
+	end_ends();
+	has_alternate = false;
 }
 
 static void test_refusal(uint32_t listener)
@@ -617,7 +618,7 @@ static void test_noise(uint32_t listener)
 		SIB_CM_IOC_SEND_DREQ, SIB_CM_IOC_SEND_DREP,
 		SIB_CM_IOC_SEND_LAP,  SIB_CM_IOC_SEND_APR,
 		SIB_CM_IOC_GET_EVENT, SIB_CM_IOC_SEND_SIDR_REQ,
-		SIB_CM_IOC_SEND_SIDR_REP,
+		SIB_CM_IOC_SEND_SIDR_REP, SIB_CM_IOC_INIT_QP_ATTR,
 	};
 	int kept = active.fd, done = 0;
 	uint32_t last = 0;
@@ -687,6 +688,11 @@ int main(int argc, char **argv)
 		establish(listener, false);
 		part();
 		test_alternate_path(listener);
+		test_first_path(listener);
+		type = IBV_QPT_UC;
+		test_alternate_path(listener);
+		test_first_path(listener);
+		type = IBV_QPT_RC;
 		test_refusal(listener);
 		test_unknown_service();
 		test_stale(listener);

@@ -144,3 +144,62 @@ struct sib_cm_attr_id attributes(struct side *side)
 	order(side, SIB_CM_IOC_ATTR_ID, &attr);
 	return attr;
 }
+
+static struct ibv_ah_attr address_of(const struct ib_uverbs_ah_attr *from)
+{
+	struct ibv_ah_attr to = {
+		.grh = { .flow_label = from->grh.flow_label,
+			 .sgid_index = from->grh.sgid_index,
+			 .hop_limit = from->grh.hop_limit,
+			 .traffic_class = from->grh.traffic_class },
+		.dlid = from->dlid,
+		.sl = from->sl,
+		.src_path_bits = from->src_path_bits,
+		.static_rate = from->static_rate,
+		.is_global = from->is_global,
+		.port_num = from->port_num,
+	};
+
+	memcpy(to.grh.dgid.raw, from->grh.dgid, sizeof(to.grh.dgid.raw));
+	return to;
+}
+
+int try_advance(struct side *side, enum ibv_qp_state state)
+{
+	struct sib_cm_init_qp_attr it = { .id = side->id,
+					  .attr.qp_state = state };
+	const struct ib_uverbs_qp_attr *from = &it.attr;
+	int error = command(side, SIB_CM_IOC_INIT_QP_ATTR, &it);
+	struct ibv_qp_attr attr = {
+		.qp_state = from->qp_state,
+		.path_mtu = from->path_mtu,
+		.path_mig_state = from->path_mig_state,
+		.rq_psn = from->rq_psn,
+		.sq_psn = from->sq_psn,
+		.dest_qp_num = from->dest_qp_num,
+		.qp_access_flags = from->qp_access_flags,
+		.ah_attr = address_of(&from->ah_attr),
+		.alt_ah_attr = address_of(&from->alt_ah_attr),
+		.pkey_index = from->pkey_index,
+		.alt_pkey_index = from->alt_pkey_index,
+		.max_rd_atomic = from->max_rd_atomic,
+		.max_dest_rd_atomic = from->max_dest_rd_atomic,
+		.min_rnr_timer = from->min_rnr_timer,
+		.port_num = from->port_num,
+		.timeout = from->timeout,
+		.retry_cnt = from->retry_cnt,
+		.rnr_retry = from->rnr_retry,
+		.alt_port_num = from->alt_port_num,
+		.alt_timeout = from->alt_timeout,
+	};
+
+	return error ? error :
+		       ibv_modify_qp(side->end.qp, &attr, from->qp_attr_mask);
+}
+
+void advance(struct side *side, enum ibv_qp_state state)
+{
+	int error = try_advance(side, state);
+
+	check(!error, "state %d: %s", state, strerror(error));
+}

@@ -57,6 +57,14 @@ void nothing(struct side *side);
 /* The path by these ports of both. */
 struct sib_cm_path path_between(const struct side *from, const struct side *to,
 				uint8_t port);
+/*
+ * Has the queue pair of the connection go to a state, by the attributes that INIT_QP_ATTR
+ * tells; RTS also loads a path that LAP and APR agree on. 0 or an errno; or it must
+ * succeed.
+ */
+int try_advance(struct side *side, enum ibv_qp_state state);
+void advance(struct side *side, enum ibv_qp_state state);
+
 struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <linux/ioctl.h>
 #include <linux/types.h>
+#include <rdma/ib_user_verbs.h>
 
 /* A path as its local end sees it. */
 struct sib_cm_path {
@@ -211,6 +212,18 @@ struct sib_cm_send_sidr_rep {
 	__u8 private_data[136];
 };
 
+/*
+ * INIT_QP_ATTR: what to set in the queue pair of a connection for it to go to attr.qp_state: 1 (INIT), 2 (RTR) or
+ * 3 (RTS), as in enum ibv_qp_state. All else of `attr` must be 0, and is returned; qp_attr_mask says what counts.
+ * EINVAL if that is not known yet. If there has been a LAP, 3 stands for the alternate path of it, with REARM:
+ * before SEND_APR, and after APR_RECEIVED.
+ */
+struct sib_cm_init_qp_attr {
+	__u32 id;
+	__u32 reserved;
+	struct ib_uverbs_qp_attr attr;
+};
+
 enum sib_cm_fact {
 	/* The queue pair has heard its peer: IBV_EVENT_COMM_EST. */
 	SIB_CM_COMM_EST,
@@ -321,5 +334,6 @@ struct sib_cm_event {
 #define SIB_CM_IOC_GET_EVENT _IOR(SIB_CM_IOC_MAGIC, 14, struct sib_cm_event)
 #define SIB_CM_IOC_SEND_SIDR_REQ _IOW(SIB_CM_IOC_MAGIC, 15, struct sib_cm_send_sidr_req)
 #define SIB_CM_IOC_SEND_SIDR_REP _IOW(SIB_CM_IOC_MAGIC, 16, struct sib_cm_send_sidr_rep)
+#define SIB_CM_IOC_INIT_QP_ATTR _IOWR(SIB_CM_IOC_MAGIC, 17, struct sib_cm_init_qp_attr)
 
 #endif

@@ -41,9 +41,9 @@ use wire::mad::cm::{
 pub(super) struct Heard {
     pub(super) tid: u64,
     /// There has been one.
-    any: bool,
+    pub(super) any: bool,
     /// As this end sees it.
-    path: Path,
+    pub(super) path: Path,
     answered: bool,
     /// Which of the LAPs that the consumer was told of it is.
     generation: u32,

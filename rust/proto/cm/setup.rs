@@ -2,6 +2,7 @@
 
 //! How a connection begins: REQ, REP, RTU, and what can come instead of them.
 
+use super::attributes::Terms;
 use super::event::{
     Actions,
     Env,
@@ -10,6 +11,7 @@ use super::event::{
     Slot,
     Source, //
 };
+use super::load::Load;
 use super::state::{
     Ap,
     Role,
@@ -49,6 +51,7 @@ impl Conn {
         conn.remote_id = req.local_comm_id;
         conn.remote_guid = req.local_ca_guid;
         conn.remote_qpn = req.local_qpn;
+        conn.terms = Terms::heard(&req);
         conn.primary = req.primary.reversed();
         conn.alternate = req.has_alternate().then(|| req.alternate.reversed());
         conn.response = req.local_cm_response_timeout;
@@ -71,6 +74,8 @@ impl Conn {
             return Err(Refusal::Invalid);
         }
         self.role = Role::Active;
+        self.terms = Terms::asked(req);
+        self.load = Load::default();
         self.primary = req.primary;
         self.alternate = alternate;
         self.can_fail_over = true;
@@ -109,6 +114,7 @@ impl Conn {
             return Err(Refusal::Invalid);
         }
         self.local_qpn = rep.local_qpn;
+        self.terms.agree(rep);
         self.can_fail_over = rep.failover_accepted != failover::NOT_SUPPORTED;
         if rep.failover_accepted != failover::ACCEPTED {
             self.alternate = None;
@@ -155,6 +161,7 @@ impl Conn {
                 self.remote_id = rep.local_comm_id;
                 self.remote_guid = rep.local_ca_guid;
                 self.remote_qpn = rep.local_qpn;
+                self.terms.agreed(&rep);
                 self.can_fail_over = rep.failover_accepted != failover::NOT_SUPPORTED;
                 if rep.failover_accepted != failover::ACCEPTED {
                     self.alternate = None;
