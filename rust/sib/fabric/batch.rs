@@ -74,7 +74,10 @@ impl Outbox {
     /// Sends what waits.
     pub(crate) fn flush(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         if let Some((batch, way)) = self.open.take() {
-            way.send(cx, irqs, batch.close());
+            // Without one if it was made for a packet whose payload could not be read.
+            if batch.count > 0 {
+                way.send(cx, irqs, batch.close());
+            }
         }
     }
 
