@@ -123,15 +123,21 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// A way to nowhere, which is never good.
+    /// For who has not looked yet.
     pub(crate) const fn unknown() -> Self {
+        Self::nowhere(Address {
+            port: PortNum::MANAGEMENT,
+            dlid: Lid::NONE,
+            pkey: PKey::DEFAULT,
+            qpn: Qpn::new(0),
+        })
+    }
+
+    /// The way to an address that nothing leads to: never good for long, and found all the same, so that nobody looks
+    /// for it again at once.
+    const fn nowhere(address: Address) -> Self {
         Self {
-            address: Address {
-                port: PortNum::MANAGEMENT,
-                dlid: Lid::NONE,
-                pkey: PKey::DEFAULT,
-                qpn: Qpn::new(0),
-            },
+            address,
             found: None,
             limits: TxLimits {
                 max_payload: 0,
@@ -203,7 +209,7 @@ impl Hca {
         let (place, generation) = {
             let guard = cx.lock(&self.state);
             let Some(place) = self.place_now(&guard, address.port) else {
-                return Lane::unknown();
+                return Lane::nowhere(address);
             };
             let generation = place.fabric().ways.generation();
             (place, generation)
