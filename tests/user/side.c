@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define NONE_MS 200
+/* 268 ms. */
+#define RESPONSE 16
+#define RETRIES 7
 
 void side_open(struct side *side, const char *name)
 {
@@ -202,4 +205,62 @@ void advance(struct side *side, enum ibv_qp_state state)
 	int error = try_advance(side, state);
 
 	check(!error, "state %d: %s", state, strerror(error));
+}
+
+/* Of a queue pair that never was, and that no other process names. */
+static uint32_t bare_qpn(void)
+{
+	static uint32_t last;
+
+	return 0x400000 | (getpid() & 0xfff) << 10 | (++last & 0x3ff);
+}
+
+void ask_bare(struct side *from, struct side *to, uint64_t service,
+	      uint8_t port)
+{
+	struct sib_cm_send_req req = {
+		.service_id = service,
+		.id = new_id(from, service),
+		.qpn = bare_qpn(),
+		.pkey = 0xffff,
+		.path_mtu = IBV_MTU_4096,
+		.remote_response_timeout = RESPONSE,
+		.local_response_timeout = RESPONSE,
+		.max_cm_retries = RETRIES,
+		.primary = path_between(from, to, port),
+	};
+
+	req.primary.remote_lid = to->lids[1];
+	memcpy(req.primary.remote_gid, &to->gids[1], 16);
+	from->id = req.id;
+	order(from, SIB_CM_IOC_SEND_REQ, &req);
+	to->id = expect_told(to, SIB_CM_REQ_RECEIVED).id;
+}
+
+void connect_bare(struct side *from, struct side *to, uint64_t service)
+{
+	struct sib_cm_send_rep rep = { .qpn = bare_qpn() };
+	struct sib_cm_send rtu = {};
+
+	ask_bare(from, to, service, 1);
+	rep.id = to->id;
+	rtu.id = from->id;
+	order(to, SIB_CM_IOC_SEND_REP, &rep);
+	expect_told(from, SIB_CM_REP_RECEIVED);
+	order(from, SIB_CM_IOC_SEND_RTU, &rtu);
+	expect_told(to, SIB_CM_RTU_RECEIVED);
+}
+
+void part_bare(struct side *from, struct side *to)
+{
+	struct sib_cm_send dreq = { .id = from->id }, drep = { .id = to->id };
+
+	order(from, SIB_CM_IOC_SEND_DREQ, &dreq);
+	expect_told(to, SIB_CM_DREQ_RECEIVED);
+	order(to, SIB_CM_IOC_SEND_DREP, &drep);
+	expect_told(from, SIB_CM_DREP_RECEIVED);
+	expect_told(from, SIB_CM_TIMEWAIT_EXIT);
+	expect_told(to, SIB_CM_TIMEWAIT_EXIT);
+	destroy(from, from->id);
+	destroy(to, to->id);
 }

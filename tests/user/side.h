@@ -65,6 +65,16 @@ struct sib_cm_path path_between(const struct side *from, const struct side *to,
 int try_advance(struct side *side, enum ibv_qp_state state);
 void advance(struct side *side, enum ibv_qp_state state);
 
+/*
+ * Connections of queue pairs that there are not. The first port of `to` is asked, by a port
+ * of `from`, and both know them by `id`. Whoever uses them takes each event; `to` listens
+ * for the service.
+ */
+void ask_bare(struct side *from, struct side *to, uint64_t service,
+	      uint8_t port);
+void connect_bare(struct side *from, struct side *to, uint64_t service);
+void part_bare(struct side *from, struct side *to);
+
 struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port);
 
 #endif

@@ -5,7 +5,8 @@
 # vm-long: --kernel debug --timeout 900 -- handoff
 #
 # sib_cm beside ib_cm: programs that know nothing of it do not notice when it comes, is
-# there, and goes. By rmmod, as modprobe -r takes with it what a module depends on.
+# there, and goes, nor when it is flooded with offers of paths, of which ib_cm hears nothing.
+# By rmmod, as modprobe -r takes with it what a module depends on.
 #
 #     besides.sh [handoff|udp]
 
@@ -64,6 +65,20 @@ cat $DATAGRAMS
 # REQ, REP, RTU, DREQ and DREP of nine connections.
 [ "$(datagrams passed)" -ge 45 ] || fail "sib_cm has not seen the datagrams"
 [ "$(datagrams consumed)" = 0 ] || fail "sib_cm has taken what is not its own"
+
+step "ib_cm hears nothing of LAPs that are not for it"
+run modprobe ib_umad
+before=$(ib_cm_counters)
+run user flood sib0 sib1 3 own
+[ "$(ib_cm_counters)" = "$before" ] || fail "$(diff <(echo "$before") <(ib_cm_counters))"
+
+step "Programs in a flood of LAPs"
+flood_up
+rping_once
+cm 7471 ucmatose -b $FAR -c 8 -C 10 -S 4096 -- ucmatose -s $FAR -c 8 -C 10 -S 4096
+cm 7174 udaddy -b $FAR -c 4 -C 10 -S 1000 -- udaddy -s $FAR -c 4 -C 10 -S 1000
+cm 7471 cmtime -b $FAR -c $few -- cmtime -s $FAR -c $few
+flood_down
 
 step "It goes and comes while connections are made"
 for ((round = 0; round < rounds; round++)); do

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What tests of the connection manager have in common. Sourced after ip.sh.
+# What tests of connection managers have in common. Sourced after lib.sh; what has to do
+# with a second host after ip.sh, and floods after user.sh.
 
 # The debug kernel takes ten times as long for a packet.
 case $(uname -r) in
@@ -69,4 +70,40 @@ mckeys() {
 		cat /tmp/server
 		fail "mckey as member"
 	}
+}
+
+# heard MESSAGE, said MESSAGE: how many ib_cm has received and sent, by its own counters.
+heard() {
+	cat /sys/class/infiniband/sib[01]/ports/*/cm_rx_msgs/"$1" | awk '{ sum += $1 } END { print sum }'
+}
+
+said() {
+	cat /sys/class/infiniband/sib[01]/ports/*/cm_tx_msgs/"$1" | awk '{ sum += $1 } END { print sum }'
+}
+
+# ib_cm_counters: all that ib_cm counts.
+ib_cm_counters() {
+	grep . /sys/class/infiniband/sib[01]/ports/*/cm_*/*
+}
+
+# flood_up: from now on sib_cm listens, has connections, and gets LAPs by the thousand,
+# most of them forged.
+flood_up() {
+	run modprobe ib_umad
+	"$USER_PROGRAMS/flood" sib0 sib1 100000 all >/tmp/flood 2>&1 &
+	FLOOD=$!
+}
+
+# flood_down: ends that. Of all the LAPs ib_cm has heard of those alone that were for
+# nobody, and has said nothing about any.
+flood_down() {
+	local message
+	kill -TERM $FLOOD
+	wait $FLOOD || fail "flood: $(cat /tmp/flood)"
+	cat /tmp/flood
+	[ "$(heard lap)" = "$(awk '{ print $NF }' /tmp/flood)" ] || fail "ib_cm has heard of $(heard lap) LAPs"
+	for message in lap apr; do
+		[ "$(said $message)" = 0 ] || fail "ib_cm has sent $(said $message) of $message"
+	done
+	[ "$(heard apr)" = 0 ] || fail "ib_cm has heard of $(heard apr) APRs"
 }

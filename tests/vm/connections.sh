@@ -13,13 +13,9 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/cm.sh"
 
 rounds=${2:-2}
-
-# What ib_cm has received, by its own counters.
-heard() {
-	cat /sys/class/infiniband/sib[01]/ports/*/cm_rx_msgs/"$1" | awk '{ sum += $1 } END { print sum }'
-}
 
 # nothing_left: nobody has a connection any more, or asks.
 nothing_left() {

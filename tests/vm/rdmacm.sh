@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
 # vm-long: --kernel stock --timeout 600 -- handoff module
+# vm-long: --kernel stock --timeout 900 -- handoff module flood
 #
 # Connections by IP addresses and by GIDs: the programs of librdmacm, rsockets under
-# programs that know nothing of them, perftest, all unmodified.
+# programs that know nothing of them, perftest, all unmodified; with `flood`, beside
+# sib_cm and a flood of LAPs.
 #
-#     rdmacm.sh [handoff|udp [opensm|module]]
+#     rdmacm.sh [handoff|udp [opensm|module [flood]]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -23,6 +25,10 @@ run modprobe rdma_ucm
 GID=$(cat /sys/class/infiniband/sib1/ports/1/gids/0)
 pings $FAR 56 1
 pings $FAR6 56 1
+[ "${3:-}" != flood ] || {
+	run modprobe sib_cm
+	flood_up
+}
 
 step "rping, with the data looked at"
 for size in 64 4096 65000; do
@@ -97,5 +103,9 @@ done
 cm 18600 ib_send_bw -R -F -c UD -d sib1 -p 18600 -n $many -s 1024 -- \
 	ib_send_bw -R -F -c UD -d sib0 -p 18600 -n $many -s 1024 $FAR
 
+[ "${3:-}" != flood ] || {
+	flood_down
+	run rmmod sib_cm
+}
 no_objects
 ip_down
