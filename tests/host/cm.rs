@@ -10,6 +10,8 @@ mod ends;
 mod explore;
 #[path = "cm/hostile.rs"]
 mod hostile;
+#[path = "cm/orders.rs"]
+mod orders;
 #[path = "cm/pair.rs"]
 mod pair;
 #[path = "cm/paths.rs"]
