@@ -191,6 +191,26 @@ fn a_dead_cable_makes_a_trap() {
     all_reach_all(&mut world, &manager, 2);
 }
 
+#[test]
+fn both_ends_count_that_a_link_went_down() {
+    let (mut world, mut manager) = fabric(1, &[], &[0]);
+    manager.sweep(&mut world);
+    let (near, far) = ((0, 2), (1, 2));
+    assert_eq!(world.link_downed(near), 0);
+    for count in 1..=2 {
+        world.unplug(near);
+        assert_eq!(
+            (world.link_downed(near), world.link_downed(far)),
+            (count, count)
+        );
+        world.plug(near, far);
+    }
+    assert_eq!(
+        (world.link_downed((0, 1)), world.link_downed((1, 1))),
+        (0, 0)
+    );
+}
+
 /// A manager that has just seen a port without a cable, and does not see it a second time, hears of the cable as
 /// soon as it has said who it is.
 #[test]

@@ -10,7 +10,10 @@ use super::agent::{
     errand,
     Errand, //
 };
-use super::counters::Counters;
+use super::counters::{
+    Counters,
+    PortFault, //
+};
 use super::link::{
     LinkAction,
     LinkState,
@@ -191,8 +194,15 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
 
     /// The cable of `port` is dead, or its other end down.
     pub fn link_down(&mut self, port: PortNum) -> PortEvents {
-        match self.port_mut(port).map(|port| port.attrs.link_down()) {
-            Some(Some(LinkState::Active)) => PortEvents::just(PortEvent::PortError),
+        let Some(port) = self.port_mut(port) else {
+            return PortEvents::NONE;
+        };
+        let was = port.attrs.link_down();
+        if was.is_some() {
+            port.counters.count_fault(PortFault::LinkDowned);
+        }
+        match was {
+            Some(LinkState::Active) => PortEvents::just(PortEvent::PortError),
             _ => PortEvents::NONE,
         }
     }

@@ -33,6 +33,17 @@ use std::collections::{
     BTreeMap,
     VecDeque, //
 };
+use wire::mad::perf::{
+    self,
+    PerfMad,
+    PortCounters, //
+};
+use wire::mad::{
+    class,
+    method,
+    status,
+    MadHeader, //
+};
 use wire::{
     Guid,
     Lid,
@@ -147,6 +158,33 @@ impl World {
             self.down(a);
             self.down(b);
         }
+    }
+
+    /// LinkDownedCounter of a port, as its node tells.
+    pub(crate) fn link_downed(&mut self, at: Place) -> u8 {
+        let port = PortNum::new(at.1);
+        let mut asked = PerfMad::new(&MadHeader {
+            mgmt_class: class::PERF,
+            method: method::GET,
+            attr_id: perf::attr::PORT_COUNTERS,
+            ..MadHeader::default()
+        });
+        asked.set_attribute(&PortCounters {
+            port,
+            ..PortCounters::default()
+        });
+        let mut mad = *asked.as_bytes();
+        match &mut self.nodes[at.0] {
+            Node::Switch(switch) => assert!(switch.on_gmp(port, &mut mad)),
+            Node::Hca(hca) => {
+                let asked = mad;
+                let outcome = hca.process(port, &asked, &mut mad, false, self.now);
+                assert_eq!(outcome.verdict, MadVerdict::Reply);
+            }
+        }
+        let told = PerfMad::from_bytes(&mad);
+        assert_eq!(told.header().status, status::OK);
+        told.attribute::<PortCounters>().link_downed
     }
 
     /// Lets time pass, and the traps that fall due be sent.
