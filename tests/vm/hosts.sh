@@ -27,11 +27,6 @@ case $(uname -r) in
 *) rounds=1000 ;;
 esac
 
-# barrier NAME: waits for the other host.
-barrier() {
-	vm-barrier "$1" || fail "the other host has not come to $1"
-}
-
 # attempt COMMAND [ARG]...: runs COMMAND as the server on the first host and as the
 # client on the second. Succeeds, at both, if both have.
 attempt() {

@@ -49,6 +49,11 @@ within() {
 	done
 }
 
+# barrier NAME: waits for the other hosts.
+barrier() {
+	vm-barrier "$1" || fail "not all hosts have come to $1"
+}
+
 # underlay NAME [MTU]: a dummy network device to put HCAs on.
 underlay() {
 	ip link show "$1" >/dev/null 2>&1 || run ip link add "$1" type dummy

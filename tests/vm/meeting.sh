@@ -8,11 +8,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ip.sh"
 
-# barrier NAME: waits for the other host.
-barrier() {
-	vm-barrier "$1" || fail "the other host has not come to $1"
-}
-
 # met: the switches are in one subnet.
 met() {
 	[ "$(timeout 20 ibswitches -C sib0 | grep -c '^Switch')" = 2 ]

@@ -7,15 +7,7 @@
 # stock diagnostics see what they should. OpenSM may stop and come back.
 
 . "$(dirname "$0")/lib.sh"
-
-# shows PATTERN COMMAND...: runs a command whose output must match.
-shows() {
-	local pattern=$1 said
-	shift
-	printf '$ %s\n' "$*"
-	said=$(timeout -k 5 30 "$@" 2>&1) || fail "status $? of: $* $said"
-	grep -Eq "$pattern" <<<"$said" || fail "no '$pattern' in: $said"
-}
+. "$(dirname "$0")/diags.sh"
 
 # managed_by DEVICE: the subnet manager that all know is the one on DEVICE.
 managed_by() {
@@ -23,10 +15,6 @@ managed_by() {
 	for port in /sys/class/infiniband/*/ports/*; do
 		[ "$(($(cat "$port/sm_lid")))" = "$(lid "$1")" ] || return 1
 	done
-}
-
-lid() {
-	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
 }
 
 step "OpenSM brings all ports to ACTIVE"
