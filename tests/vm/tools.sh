@@ -269,6 +269,8 @@ counters() {
 	while read -r guid switch; do
 		told perfquery -a "$switch"
 		[ "$(value PortXmitData)" -ge 1024000 ] || [ "$guid" = "$(known 2 switch)" ] || fail "$guid: $TOLD"
+		told perfquery "$switch" 0
+		[ "$(value PortRcvPkts)" -gt 0 ] && [ "$(value PortXmitPkts)" -gt 0 ] || fail "port 0: $TOLD"
 	done </tmp/switches
 	counts 2 '^PortSelect' perfquery -l -a "$lid"
 	refuses 'cannot query' perfquery -X "$lid" 2

@@ -27,7 +27,8 @@ use proto::fabric::link::LinkState;
 use proto::fabric::switch::{
     Forward,
     Packet,
-    PortMask, //
+    PortMask,
+    SmpVerdict, //
 };
 use proto::fault::Direction;
 use rdma::sync::{
@@ -343,9 +344,7 @@ impl State {
         if !vl15 && in_port != PortNum::MANAGEMENT {
             self.switch.active_trigger(in_port);
         }
-        if let Some(counters) = self.switch.counters_mut(in_port) {
-            counters.count_recv(segment.span, segment.octets(), segment.is_multicast());
-        }
+        self.count_in(in_port, segment);
         if vl15 && self.switch.takes_smp(lrh.dlid) {
             return Verdict::Smp;
         }
@@ -355,7 +354,10 @@ impl State {
             vl15,
         };
         match self.switch.forward(in_port, &packet) {
-            Forward::To(PortNum::MANAGEMENT) => Verdict::Gmp,
+            Forward::To(PortNum::MANAGEMENT) => {
+                self.count_out(PortNum::MANAGEMENT, segment);
+                Verdict::Gmp
+            }
             Forward::To(port) => Verdict::Out(self.leave_by(port, segment)),
             Forward::Multicast(ports) => Verdict::Each(ports),
             Forward::Drop(drop) => {
@@ -375,10 +377,40 @@ impl State {
 
     /// Counts a segment that leaves by `port`. Returns where it arrives.
     fn leave_by(&mut self, port: PortNum, segment: &Segment<'_>) -> Hop {
-        if let Some(counters) = self.switch.counters_mut(port) {
-            counters.count_xmit(segment.span, segment.octets(), segment.is_multicast());
-        }
+        self.count_out(port, segment);
         self.hop(port)
+    }
+
+    /// Counts a segment that the switch takes in by `port`: what it takes from itself has left its port 0.
+    fn count_in(&mut self, port: PortNum, segment: &Segment<'_>) {
+        self.count(port, segment, port != PortNum::MANAGEMENT);
+    }
+
+    /// Counts a segment that the switch gives to `port`: what it gives to itself has come to its port 0.
+    fn count_out(&mut self, port: PortNum, segment: &Segment<'_>) {
+        self.count(port, segment, port == PortNum::MANAGEMENT);
+    }
+
+    fn count(&mut self, port: PortNum, segment: &Segment<'_>, received: bool) {
+        let Some(counters) = self.switch.counters_mut(port) else {
+            return;
+        };
+        let (octets, multicast) = (segment.octets(), segment.is_multicast());
+        if received {
+            counters.count_recv(segment.span, octets, multicast);
+        } else {
+            counters.count_xmit(segment.span, octets, multicast);
+        }
+    }
+
+    /// Counts a subnet management packet that the switch has looked at.
+    pub(super) fn count_smp(&mut self, segment: &Segment<'_>, verdict: SmpVerdict) {
+        if matches!(verdict, SmpVerdict::Deliver | SmpVerdict::Reply { .. }) {
+            self.count_out(PortNum::MANAGEMENT, segment);
+        }
+        if matches!(verdict, SmpVerdict::Reply { .. }) {
+            self.count_in(PortNum::MANAGEMENT, segment);
+        }
     }
 
     /// What is at the other end of the cable of `port`.

@@ -179,6 +179,7 @@ impl Fabric {
             let state = &mut *guard;
             self.new_generation();
             let outcome = state.switch.on_smp(in_port, &mut mad, lrh, now());
+            state.count_smp(&segment, outcome.verdict);
             if outcome.verdict == SmpVerdict::Deliver {
                 self.post(state, &mad, lrh);
             }
