@@ -1,20 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
+# vm: --kernel stock --timeout 600 -- handoff failover
 # vm-long: --kernel stock --timeout 900 -- handoff reconnect
 #
 # NVMe over RDMA, target and initiator of the kernel: a disk is written and read back,
 # each block verified, over the fabric between two HCAs; with `reconnect`, the port of
-# the target is down for ten seconds meanwhile.
+# the target is down for ten seconds meanwhile; with `failover` it is cut off, and the
+# connections go over to paths that sib_cm has found, there and back.
 #
-#     nvme.sh [handoff|udp [reconnect]]
+#     nvme.sh [handoff|udp [failover|reconnect]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/rails.sh"
+. "$(dirname "$0")/watched.sh"
 
 TARGET=/sys/kernel/config/nvmet
 NQN=sib-test-disk
+# Seconds without a sign of life; a connection takes some four to go over.
+PATIENCE=5
 
 # The debug kernel takes ten times as long for a packet.
 case $(uname -r) in
@@ -51,7 +57,7 @@ target_down() {
 
 # attach: connects to the disk, which is $DISK then.
 attach() {
-	run timeout -k 5 60 nvme connect -t rdma -n $NQN -a $FAR -s 4420 -w $NEAR -i 2 -c 2 -l 120 -k 5
+	run timeout -k 5 60 nvme connect -t rdma -n $NQN -a $FAR -s 4420 -w $NEAR -i 2 -c 2 -l 120 -k $PATIENCE
 	within 20 found || fail "there is no disk"
 }
 
@@ -84,13 +90,60 @@ verified() {
 	grep -E 'READ:|WRITE:' /tmp/fio
 }
 
+# protected: both ends of all connections have an alternate path, and may migrate.
+protected() {
+	within 60 ends $CONNECTIONS 'alternate [1-9]' && within 60 armed $CONNECTIONS || {
+		cat $SEEN
+		fail "the connections have no alternate paths"
+	}
+}
+
+# survives PORT: blocks are written while this port goes, and read back.
+survives() {
+	local before job
+	protected
+	before=$(seen migrations)
+	verified outage --rw=randwrite --bs=16k --iodepth=8 --io_size=2M --rate=256k &
+	job=$!
+	sleep 1
+	cut_off "$1"
+	within 90 moved $((before + CONNECTIONS)) || {
+		cat $SEEN
+		fail "not all connections have gone over"
+	}
+	wait $job || fail "fio has lost something"
+	mend "$1"
+}
+
+failover() {
+	# One for administration and two queues, which have two ends each.
+	CONNECTIONS=6
+	step "Ports are cut off"
+	survives 1
+	survives 2
+	! dmesg | grep -Ei 'nvme.*(reconnect|timeout|error recovery)' || fail "the disk has been lost"
+}
+
 subnet_manager module
 datapath "${1:-handoff}"
 ip_fabric_of_one
+if [ "${2:-}" = failover ]; then
+	PATIENCE=20
+	run modprobe sib_cm watch=2
+fi
 run modprobe nvmet-rdma
 run modprobe nvme-rdma
 target_up
 attach
+if [ "${2:-}" = failover ]; then
+	failover
+	detach
+	target_down
+	run rmmod sib_cm
+	run modprobe -r nvme-rdma nvmet-rdma
+	ip_of_one_down
+	exit
+fi
 step "Written and read back"
 verified large --rw=write --bs=128k --iodepth=8
 verified small --rw=randwrite --bs=4k --iodepth=16 --io_size=4M

@@ -15,31 +15,7 @@
 . "$(dirname "$0")/ip.sh"
 . "$(dirname "$0")/cm.sh"
 . "$(dirname "$0")/rails.sh"
-
-SEEN=/sys/kernel/debug/sib_cm/watched
-
-# seen WHAT: a number of the file.
-seen() {
-	awk -v what="$1" '$1 == what { print $2 }' $SEEN
-}
-
-# established: the connections that are.
-established() {
-	grep ' Established ' $SEEN
-}
-
-# ends NUMBER WORD...: so many ends of connections are established, and each says that.
-ends() {
-	local count=$1
-	shift
-	[ "$(established | wc -l)" = "$count" ] &&
-		[ "$(established | grep -c -- "$*")" = "$count" ]
-}
-
-# armed NUMBER: so many ends may migrate.
-armed() {
-	[ "$(rdma resource show qp | grep -c 'path-mig-state ARMED')" -ge "$1" ]
-}
+. "$(dirname "$0")/watched.sh"
 
 # asked: a question that nobody answers has been sent.
 asked() {
@@ -62,20 +38,6 @@ run modprobe rdma_ucm
 run modprobe sib_cm watch=2
 pings $FAR 56 1
 
-# cut PORT: both directions of that port of sib1 are dead.
-cut() {
-	run $HOOK pull "$1" 2
-}
-
-mend() {
-	run $HOOK mend "$1"
-}
-
-# moved NUMBER: so many queue pairs have gone over since the module was loaded.
-moved() {
-	[ "$(seen migrations)" -ge "$1" ]
-}
-
 # goes_on: the client has more to say.
 goes_on() {
 	local before
@@ -93,11 +55,18 @@ protected() {
 	within 60 armed 2 || gives_up "the queue pairs are not armed"
 }
 
+# all_protected: the same of all connections that there are.
+all_protected() {
+	local count
+	count=$(established | wc -l)
+	[ "$count" -ge 2 ] && ends "$count" 'alternate [1-9]' && armed "$count"
+}
+
 # fails_over PORT: that port goes, and both ends go over to the other one.
 fails_over() {
 	local before
 	before=$(seen migrations)
-	cut "$1"
+	cut_off "$1"
 	within 90 moved $((before + 2)) || gives_up "nothing has migrated"
 }
 
@@ -122,6 +91,14 @@ rping_down() {
 
 ended() {
 	! kill -0 "$1"
+}
+
+# levels NAME: what is done for connections at both HCAs.
+levels() {
+	local guid
+	for guid in $(awk '{ print $1 }' /sys/kernel/debug/sib_cm/watch); do
+		echo "$guid $1" >/sys/kernel/debug/sib_cm/watch || fail "$guid $1"
+	done
 }
 
 # migrated: two connected queue pairs have one path.
@@ -166,25 +143,44 @@ ends 1 'alternate none' || gives_up "there is an alternate path"
 rping_down
 echo "$FAR_GUID full" >/sys/kernel/debug/sib_cm/watch || fail "there is no way back"
 
-[ "${2:-}" != all ] || {
-	step "ib_write_bw runs on when its port goes"
-	far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 10 -s 65536 >/tmp/server 2>&1 &
-	server=$!
-	within 20 cm_listens 18600 || gives_up "ib_write_bw does not listen"
-	timeout -k 5 120 ib_write_bw -R -F -d sib0 -p 18600 -D 10 -s 65536 $FAR >/tmp/client 2>&1 &
-	client=$!
-	protected
-	fails_over 1
-	wait $client || gives_up "status $? of the client"
-	wait $server || gives_up "status $? of the server"
-	cat /tmp/client
-	mend 1
+step "A program that manages its paths itself is left alone"
+levels respond
+loads=$(seen loads)
+far timeout -k 5 120 "$USER_PROGRAMS/managed" listen $FAR >/tmp/server 2>&1 &
+server=$!
+within 20 cm_listens 7480 || gives_up "the server does not listen"
+timeout -k 5 120 "$USER_PROGRAMS/managed" call $FAR >/tmp/client 2>&1 &
+client=$!
+within 60 grep -q armed /tmp/client && within 60 grep -q armed /tmp/server || gives_up "not armed"
+levels full
+cut_off 1
+wait $client || gives_up "status $? of the client"
+wait $server || gives_up "status $? of the server"
+[ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
+[ "$(grep -c 'left to its owner' $SEEN)" = 2 ] || gives_up "the queue pairs are not left alone"
+mend 1
 
+step "ib_write_bw runs on when its port goes"
+far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 10 -s 65536 >/tmp/server 2>&1 &
+server=$!
+within 20 cm_listens 18600 || gives_up "ib_write_bw does not listen"
+timeout -k 5 120 stdbuf -oL ib_write_bw -R -F -d sib0 -p 18600 -D 10 -s 65536 $FAR >/tmp/client 2>&1 &
+client=$!
+# It makes a connection to talk about the one that it measures.
+within 60 grep -q '#bytes' /tmp/client || gives_up "ib_write_bw has not begun"
+within 60 all_protected || gives_up "there is no alternate path"
+fails_over 1
+wait $client || gives_up "status $? of the client"
+wait $server || gives_up "status $? of the server"
+cat /tmp/client
+mend 1
+
+[ "${2:-}" != all ] || {
 	step "The module goes while there is a connection"
 	rping_up
 	protected
 	run rmmod sib_cm
-	cut 1
+	cut_off 1
 	within 90 migrated || fail "queue pairs that were armed do not migrate"
 	before=$(wc -l </tmp/client)
 	within 60 more_than $((before + 20)) || fail "the client has come to a stand"
