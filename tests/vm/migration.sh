@@ -1,0 +1,173 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300 -- switch 4
+# vm: --kernel stock --nodes 2 --timeout 300 -- hosts 3
+# vm-long: --kernel stock --timeout 3600 -- switch 300
+# vm-long: --kernel stock --timeout 3600 -- rails 100
+# vm-long: --kernel stock --nodes 2 --timeout 3600 -- hosts 100
+# vm-long: --kernel debug --timeout 1500 -- switch 5
+#
+# Connections with SEND, WRITE, READ and atomics all the time, one and 64 of them, go over
+# when their port is cut, as soon as the timeouts say, and have the other path again by LAP
+# and APR when the port is back: between two HCAs on one switch, on two rails of one host,
+# and on two rails between two hosts.
+#
+#     migration.sh switch|rails|hosts [ROUNDS]
+#
+# So many rounds with 64 connections, and twice as many with one.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/cables.sh"
+
+part=${1:-switch} rounds=${2:-3}
+
+# The code of the ACK timeout, and what a guest may take that has to share its processors,
+# in milliseconds, beyond the 100 that a migration may take. A host that gets no processor
+# for a second is no reason to migrate.
+timeout=14 slack=400
+case $(uname -r) in
+*debug*) timeout=16 slack=3000 ;;
+esac
+
+# state_of DEVICE PORT; is_active DEVICE PORT
+is_active() {
+	grep -q ACTIVE "/sys/class/infiniband/$1/ports/$2/state"
+}
+
+# How many HCAs a port of sib0 sees.
+sees_both() {
+	[ "$(timeout 30 ibhosts -C sib0 -P "$1" 2>/dev/null | grep -c '^Ca')" = 2 ]
+}
+
+# call ADDRESS CONNECTIONS ROUNDS
+call() {
+	PORT=$((PORT + 1))
+	run timeout -k 5 3500 "$USER_PROGRAMS/migrate" call $PORT sib0 "$1" "$2" "$3" $timeout $slack $HOOK "$2"
+}
+
+# both CONNECTIONS ROUNDS: caller and listener are here.
+both() {
+	local pid
+	timeout -k 5 3500 "$USER_PROGRAMS/migrate" listen $((PORT + 1)) sib1 &
+	pid=$!
+	call 127.0.0.1 "$1" "$2"
+	wait $pid || fail "status $? of the listener"
+}
+
+managed_by_module
+run modprobe sib
+run modprobe sib_cm
+. "$(dirname "$0")/rails.sh"
+
+switch() {
+	underlay sibnet0
+	hca_up sib0 sibnet0
+	hca_up sib1 sibnet0
+	wait_active 60 sib0 sib1
+	both 1 $((2 * rounds))
+	both 64 "$rounds"
+	run rdma link del sib1
+	run rdma link del sib0
+}
+
+# hook DEVICE NETDEV1 NETDEV2: faults at the ports of this HCA, or the network devices of
+# its rails go down.
+hook() {
+	export -f within sees_both is_active
+	cat >$HOOK <<-END_OF_FILE
+		#!/bin/bash
+		FAULTS=/sys/kernel/debug/sib/$1 NETDEVS=(- $2 $3)
+	END_OF_FILE
+	cat >>$HOOK <<-'END_OF_FILE'
+		faults() {
+			printf '%s\n' "$2" >$FAULTS/"$1"/faults
+		}
+		case $1 in
+		pull)
+			case $(($3 % 4)) in
+			0) faults "$2" "cut in" ;;
+			1) faults "$2" "cut out" ;;
+			2) faults "$2" "cut in" && faults "$2" "cut out" ;;
+			3) ip link set "${NETDEVS[$2]}" down ;;
+			esac
+			;;
+		mend)
+			faults "$2" clear
+			ip link set "${NETDEVS[$2]}" up
+			within 60 sees_both "$2" && within 60 is_active sib0 "$2"
+			;;
+		esac
+	END_OF_FILE
+	chmod +x $HOOK
+}
+
+rails() {
+	configfs_up
+	veth
+	veth w0 w1
+	hca_up sib0 v0
+	hca_up sib1 v1
+	rail first sib0/2 w0
+	rail second sib1/2 w1
+	cable a v0 "$(link_address v1)"
+	cable b v1 "$(link_address v0)"
+	cable c w0 "$(link_address w1)"
+	cable d w1 "$(link_address w0)"
+	within 60 sees_both 1 && within 60 sees_both 2 || fail "the rails do not come up"
+	wait_active 60 sib0 sib1
+	hook sib1 v1 w1
+	both 1 $((2 * rounds))
+	both 64 "$rounds"
+	echo 0 >$CONFIG/first/enable && echo 0 >$CONFIG/second/enable || fail "disable"
+	run rdma link del sib1
+	run rdma link del sib0
+	run rmdir $CONFIG/first $CONFIG/second $CONFIG/a $CONFIG/b $CONFIG/c $CONFIG/d
+}
+
+# barrier NAME: waits for the other host.
+barrier() {
+	vm-barrier "$1" || fail "the other host has not come to $1"
+}
+
+# across CONNECTIONS ROUNDS: caller and listener are on two hosts.
+across() {
+	if [ "$NODE" = 1 ]; then
+		call 10.77.0.2 "$1" "$2"
+	else
+		PORT=$((PORT + 1))
+		run timeout -k 5 3500 "$USER_PROGRAMS/migrate" listen $PORT sib0
+	fi
+	barrier "done.$PORT"
+}
+
+hosts() {
+	local number
+	timeout=16 slack=1000
+	configfs_up
+	for number in 1 2; do
+		run ip link add link eth0 name rail$number type vlan id 10$number
+		run ip address add 10.78.$number.$NODE/24 dev rail$number
+		run ip link set rail$number up
+	done
+	hca_up sib0 rail1
+	rail second sib0/2 rail2
+	cable a rail1 10.78.1.$((3 - NODE))
+	cable b rail2 10.78.2.$((3 - NODE))
+	within 60 sees_both 1 && within 60 sees_both 2 || fail "the rails do not come up"
+	wait_active 60 sib0
+	barrier active
+	hook sib0 rail1 rail2
+	across 1 $((2 * rounds))
+	across 64 "$rounds"
+	echo 0 >$CONFIG/second/enable || fail "disable"
+	run rdma link del sib0
+	run rmdir $CONFIG/second $CONFIG/a $CONFIG/b
+}
+
+case $part in
+switch | rails | hosts) $part ;;
+*) fail "a part is switch, rails or hosts, not '$part'" ;;
+esac
+run rmmod sib_cm
+run modprobe -r sib
