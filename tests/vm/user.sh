@@ -60,3 +60,34 @@ endless() {
 	"$USER_PROGRAMS/endless" "$@" &
 	ENDLESS=$!
 }
+
+# load DEVICE DEVICE: a reliable connection between two HCAs, of which every byte is
+# checked, as process LOAD. It ends by itself only if something is wrong.
+load() {
+	LOADED=$2
+	"$USER_PROGRAMS/data" -a "$1" -b "$2" -t rc -N 1 -n 100000000 -s "$RANDOM" >/tmp/load 2>&1 &
+	LOAD=$!
+	load_goes_on "at first"
+}
+
+load_sent() {
+	cat "/sys/class/infiniband/$LOADED/ports/1/counters/port_xmit_packets"
+}
+
+load_has_sent() {
+	[ "$(load_sent)" -gt "$1" ]
+}
+
+# load_goes_on WHEN: a thousand more packets come through, and nothing was wrong.
+load_goes_on() {
+	local began=${EPOCHREALTIME/[.,]/}
+	within 120 load_has_sent $(($(load_sent) + 1000)) || fail "nothing moves $1"
+	kill -0 $LOAD 2>/dev/null || fail "the connection is lost $1: $(cat /tmp/load)"
+	printf 'a thousand packets %s: %d ms\n' "$1" $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+}
+
+# load_ends: it goes on until now.
+load_ends() {
+	kill $LOAD || fail "the connection is lost: $(cat /tmp/load)"
+	wait $LOAD 2>/dev/null
+}
