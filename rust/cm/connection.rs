@@ -245,6 +245,7 @@ impl Connection {
                         consumer.tell(crate::events::notice(&inner.conn, notice, mad));
                     }
                 }
+                Action::Count(count) => self.device.count(&ends, &inner.conn, count),
                 Action::Free => inner.is_over = true,
             }
         }

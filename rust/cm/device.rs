@@ -5,6 +5,8 @@
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use proto::cm::{
+    Conn,
+    Count,
     Local,
     PathFault,
     Source, //
@@ -12,6 +14,7 @@ use proto::cm::{
 use rdma::cm::{
     Adapter,
     Global,
+    PathCount,
     PortNames,
     Way, //
 };
@@ -59,6 +62,31 @@ impl Device {
     ) -> Result {
         (1..=self.adapter.ports())
             .try_for_each(|port| self.adapter.change_caps(cx, s, port, set, clear))
+    }
+
+    /// Counts something of a connection: at the port that it sends by, or that the last datagram has come to.
+    pub(crate) fn count(&self, ends: &Ends, conn: &Conn, count: Count) {
+        let (count, is_ours) = match count {
+            Count::LapSent => (PathCount::LapSent, true),
+            Count::LapRetried => (PathCount::LapRetried, true),
+            Count::LapReceived => (PathCount::LapReceived, false),
+            Count::LapDuplicate => (PathCount::LapDuplicate, false),
+            Count::LapStale => (PathCount::LapStale, false),
+            Count::LapRefused => (PathCount::LapRefused, false),
+            Count::AprSent => (PathCount::AprSent, false),
+            Count::AprRetried => (PathCount::AprRetried, false),
+            Count::AprReceived => (PathCount::AprReceived, false),
+            Count::AprDuplicate => (PathCount::AprDuplicate, false),
+            Count::AprStale => (PathCount::AprStale, false),
+        };
+        let port = if is_ours {
+            ends.port_of(conn.primary())
+        } else {
+            Some(conn.source().port.get().into())
+        };
+        if let Some(port) = port {
+            self.adapter.count(port, count);
+        }
     }
 
     /// What its ports are called at present.

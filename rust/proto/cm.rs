@@ -43,6 +43,7 @@ pub use attributes::{
 pub use event::{
     Action,
     Actions,
+    Count,
     Env,
     Event,
     LapFailure,
@@ -313,6 +314,15 @@ impl Conn {
 
     fn send(&self, slot: Slot, actions: &mut Actions) {
         actions.push(Action::Send(slot));
+        match self.datagram(slot).attr_id() {
+            attr::LAP => self.count(Count::LapSent, actions),
+            attr::APR => self.count(Count::AprSent, actions),
+            _ => {}
+        }
+    }
+
+    fn count(&self, count: Count, actions: &mut Actions) {
+        actions.push(Action::Count(count));
     }
 
     fn tell(&self, notice: Notice, actions: &mut Actions) {

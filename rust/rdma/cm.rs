@@ -69,4 +69,7 @@ pub use hook::{
     Verdict, //
 };
 pub(crate) use paths::serve;
-pub use paths::PathState;
+pub use paths::{
+    PathCount,
+    PathState, //
+};

@@ -12,9 +12,11 @@ use kernel::sync::atomic::{
 };
 use proto::transport::{
     Lapse,
+    QpEvent,
     RxDrop,
     WcStatus, //
 };
+use rdma::cm::PathCount;
 use rdma::ib::CounterName;
 use rdma::trace::Cause;
 use wire::aeth::{
@@ -68,6 +70,34 @@ counters! {
     Reminder = c"reminders",
     /// A queue pair refused a packet that was not for it, or not legible.
     Discarded = c"rcvd_discards",
+    /// A queue pair has left the port for its alternate path.
+    Migration = c"path_mig",
+    /// The peer of a queue pair has migrated to a path that is not this end's alternate one.
+    MigrationFailed = c"path_mig_err",
+    /// A packet came for a queue pair by the path that this has left.
+    OldPath = c"rcvd_old_path",
+    /// A LAP was sent, for the first time or again.
+    LapSent = c"sent_lap",
+    /// A LAP was sent again.
+    LapRetried = c"retried_lap",
+    /// A LAP came that is for a connection of the port's connection manager.
+    LapReceived = c"rcvd_lap",
+    /// It had come before.
+    LapDuplicate = c"duplicate_lap",
+    /// It was older than another one, or the connection not established.
+    LapStale = c"stale_lap",
+    /// It was refused, and the consumer not asked.
+    LapRefused = c"refused_lap",
+    /// An APR was sent, for the first time or again.
+    AprSent = c"sent_apr",
+    /// An APR was sent again, since its LAP came again.
+    AprRetried = c"retried_apr",
+    /// An APR came that is for a connection of the port's connection manager.
+    AprReceived = c"rcvd_apr",
+    /// It had come before.
+    AprDuplicate = c"duplicate_apr",
+    /// Its LAP had been given up.
+    AprStale = c"stale_apr",
 }
 
 /// The counters of a port.
@@ -134,7 +164,39 @@ pub(crate) fn of_packet(
         Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
         // An answer that came twice is none too few, and what comes again is not lost.
         Err(RxDrop::Stale | RxDrop::Absent) => None,
+        Err(RxDrop::OldPath) => Some(Counter::OldPath),
         Err(_) => Some(Counter::Discarded),
+    }
+}
+
+/// What to count for an event of a queue pair.
+pub(crate) fn of_event(event: QpEvent) -> Option<Counter> {
+    match event {
+        QpEvent::PathMig => Some(Counter::Migration),
+        QpEvent::PathMigErr => Some(Counter::MigrationFailed),
+        QpEvent::CommEst
+        | QpEvent::SqDrained
+        | QpEvent::ReqErr
+        | QpEvent::AccessErr
+        | QpEvent::Fatal
+        | QpEvent::LastWqeReached => None,
+    }
+}
+
+/// What to count for what the connection manager has to do with alternate paths.
+pub(crate) fn of_manager(count: PathCount) -> Counter {
+    match count {
+        PathCount::LapSent => Counter::LapSent,
+        PathCount::LapRetried => Counter::LapRetried,
+        PathCount::LapReceived => Counter::LapReceived,
+        PathCount::LapDuplicate => Counter::LapDuplicate,
+        PathCount::LapStale => Counter::LapStale,
+        PathCount::LapRefused => Counter::LapRefused,
+        PathCount::AprSent => Counter::AprSent,
+        PathCount::AprRetried => Counter::AprRetried,
+        PathCount::AprReceived => Counter::AprReceived,
+        PathCount::AprDuplicate => Counter::AprDuplicate,
+        PathCount::AprStale => Counter::AprStale,
     }
 }
 

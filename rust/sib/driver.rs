@@ -38,7 +38,10 @@ use crate::srq::{
 };
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::cm::PathState;
+use rdma::cm::{
+    PathCount,
+    PathState, //
+};
 use rdma::ib::{
     AccessFlags,
     Advice,
@@ -382,6 +385,13 @@ impl Driver for Sib {
 
     fn path_state(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32) -> Result<PathState> {
         qp::path_state(&mut cx, dev, qpn)
+    }
+
+    fn count_path(dev: &Self::Device, port: u32, count: PathCount) {
+        let port = query::port_num(dev, port).ok();
+        if let Some(counters) = port.and_then(|port| dev.counters(port)) {
+            counters.count(counters::of_manager(count));
+        }
     }
 
     fn load_path(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32, path: &AhAttr) -> Result {

@@ -49,8 +49,7 @@ pub(crate) use post::{
 use crate::{
     counters::{
         self,
-        Counter,
-        Counters, //
+        Counter, //
     },
     cq::Cq,
     fabric::Segment,
@@ -155,8 +154,9 @@ pub(crate) struct Arrival<'a> {
     pub(crate) pkey_index: Option<u16>,
 }
 
-/// Where the alternate port stands in [`Qp::port`].
+/// Where the alternate port, and that before the last migration, stand in [`Qp::port`].
 const ALTERNATE_PORT_SHIFT: u32 = 8;
+const FORMER_PORT_SHIFT: u32 = 16;
 const PORT_MASK: u32 = 0xff;
 
 /// What the lock of a queue pair guards.
@@ -297,11 +297,8 @@ impl State {
             env.pkey_index = arrival.pkey_index;
             machine.on_packet(now, segment.header, segment.span, len, env)
         });
-        qp.note(counters::of_packet(
-            segment.header,
-            outcome,
-            matches!(qp.ty, QpType::Rc),
-        ));
+        let counter = counters::of_packet(segment.header, outcome, matches!(qp.ty, QpType::Rc));
+        qp.note_at(arrival.port, counter);
         outcome
     }
 }
@@ -321,34 +318,44 @@ impl Qp {
     pub(crate) fn listens_at(&self, port: PortNum) -> bool {
         let ports = self.port.load(Relaxed);
         let port = u32::from(port.get());
-        port == ports & PORT_MASK || port == ports.wrapping_shr(ALTERNATE_PORT_SHIFT)
+        port == ports & PORT_MASK || port == ports.wrapping_shr(ALTERNATE_PORT_SHIFT) & PORT_MASK
+    }
+
+    /// Whether it has left `port` for another one. What still comes there is not taken, but it is known what it is.
+    pub(crate) fn has_left(&self, port: PortNum) -> bool {
+        let former = self.port.load(Relaxed).wrapping_shr(FORMER_PORT_SHIFT);
+        former == u32::from(port.get())
     }
 
     /// Takes over its ports from its attributes.
     fn set_ports(&self, config: &QpConfig) {
         let alternate = config.alternate.map_or(0, |alternate| alternate.port.get());
-        let ports =
-            u32::from(alternate).wrapping_shl(ALTERNATE_PORT_SHIFT) | u32::from(config.port.get());
+        let former = self.port.load(Relaxed) & PORT_MASK.wrapping_shl(FORMER_PORT_SHIFT);
+        let ports = former
+            | u32::from(alternate).wrapping_shl(ALTERNATE_PORT_SHIFT)
+            | u32::from(config.port.get());
         self.port.store(ports, Relaxed);
     }
 
     /// The port of the alternate path is the only one from now on.
     fn take_alternate_port(&self) {
         let ports = self.port.load(Relaxed);
-        self.port
-            .store(ports.wrapping_shr(ALTERNATE_PORT_SHIFT), Relaxed);
-    }
-
-    /// The counters of its port.
-    fn counters(&self) -> Option<&Counters> {
-        self.hca.counters(self.port())
+        let former = (ports & PORT_MASK).wrapping_shl(FORMER_PORT_SHIFT);
+        let taken = ports.wrapping_shr(ALTERNATE_PORT_SHIFT) & PORT_MASK;
+        self.port.store(former | taken, Relaxed);
     }
 
     /// Counts what has happened to this queue pair, and traces it if something will be sent again.
     #[inline]
     fn note(&self, counter: Option<Counter>) {
+        self.note_at(self.port(), counter);
+    }
+
+    /// As [`Self::note`], of a packet that has come by `port`.
+    #[inline]
+    fn note_at(&self, port: PortNum, counter: Option<Counter>) {
         let Some(counter) = counter else { return };
-        if let Some(counters) = self.counters() {
+        if let Some(counters) = self.hca.counters(port) {
             counters.count(counter);
         }
         if let Some(cause) = counter.cause() {

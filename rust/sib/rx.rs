@@ -83,7 +83,7 @@ pub(crate) fn deliver(
         (qp.and_then(Held::try_clone), pkey_index)
     };
     if let Some(qp) = qp {
-        if qp.listens_at(port) {
+        if qp.listens_at(port) || qp.has_left(port) {
             let arrival = Arrival {
                 segment,
                 port,

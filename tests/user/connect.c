@@ -279,8 +279,11 @@ static void test_alternate_path(uint32_t listener)
 	struct sib_cm_path here = path_between(&active, &passive, 2);
 	struct sib_cm_path there = path_between(&passive, &active, 2);
 	struct sib_cm_path current = path_between(&active, &passive, 1);
+	struct sib_cm_path crossed = current;
 	struct sib_cm_event event;
 
+	crossed.remote_lid = here.remote_lid;
+	memcpy(crossed.remote_gid, here.remote_gid, sizeof(crossed.remote_gid));
 	make_ends();
 	establish(listener, true);
 	transfer(&active, &passive, 1);
@@ -327,6 +330,16 @@ static void test_alternate_path(uint32_t listener)
 	advance(&active, IBV_QPS_RTS);
 	transfer(&active, &passive, 3);
 	transfer(&passive, &active, 4);
+
+	/* There is one, so no other is taken, and the program not asked. */
+	tell(&active, SIB_CM_PATH_UNLOADED);
+	check(!offer(&crossed), "no LAP for another path: %m");
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
+	check(event.status == 3, "status %u", event.status);
+	check(!offer(&here), "no LAP for the path that is there: %m");
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
+	check(!event.status, "status %u", event.status);
+	check(!has_event(&passive, 0), "the program is asked");
 
 	/* Used: later messages go by it. */
 	check(!ibv_modify_qp(active.end.qp, &migrated, IBV_QP_PATH_MIG_STATE),

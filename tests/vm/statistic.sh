@@ -3,11 +3,12 @@
 # vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 900
 #
-# What happens on the wire shows in the counters of `rdma statistic`, and the
-# objects of a program with their details in `rdma resource show`.
+# What happens on the wire, and with alternate paths, shows in the counters of `rdma
+# statistic`, and the objects of a program with their details in `rdma resource show`.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/rails.sh"
 
 DEBUG=/sys/kernel/debug/sib
 
@@ -74,6 +75,61 @@ counts sib0 local_ack_timeout_err 7 under "cut in after=20" severed
 counts sib0 retry_exceeded_err 1 under "cut in after=20" severed
 [ "$(cat /sys/class/infiniband/sib0/ports/1/hw_counters/retry_exceeded_err)" -ge 2 ] ||
 	fail "sysfs knows nothing of it"
+
+step "Alternate paths"
+# count_all FILE: the counters of all ports.
+count_all() {
+	rdma -j statistic show >"$1" || fail "no counters"
+}
+
+# grew DEVICE/PORT NAME [LEAST]: between the last two times.
+grew() {
+	python3 - "$@" <<-'END' || fail "$2 of $1 has not grown by ${3:-1}"
+		import json, sys
+		link, name = sys.argv[1:3]
+		least = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+		def value(path):
+		    for it in json.load(open(path)):
+		        if f"{it['ifname']}/{it['port']}" == link:
+		            return it[name]
+		growth = value('/tmp/after') - value('/tmp/before')
+		print(f"{name} of {link}: {growth}")
+		sys.exit(growth < least)
+	END
+}
+run modprobe ib_cm
+run modprobe sib_cm
+
+# The first LAP is refused by the program, and its APR is lost, twice. REP, and REJ of a REQ
+# that nobody wants, come before it.
+count_all /tmp/before
+echo "drop in qp=1 after=2 count=2" >$DEBUG/sib0/1/faults
+run user lap sib0 sib1 "$HOOK" 2 1
+echo clear >$DEBUG/sib0/1/faults
+count_all /tmp/after
+for name in sent_lap retried_lap rcvd_apr path_mig; do
+	grew sib0/1 $name
+done
+for name in rcvd_lap duplicate_lap sent_apr retried_apr path_mig; do
+	grew sib1/1 $name
+done
+grew sib0/2 path_mig
+grew sib1/2 path_mig
+
+# All comes twice. A second path is refused without asking the program.
+count_all /tmp/before
+echo "duplicate in qp=1" >$DEBUG/sib0/1/faults
+echo "duplicate in qp=1" >$DEBUG/sib1/1/faults
+run user connect sib0 sib1 1
+echo clear >$DEBUG/sib0/1/faults
+echo clear >$DEBUG/sib1/1/faults
+count_all /tmp/after
+grew sib0/1 duplicate_apr
+grew sib1/1 duplicate_lap
+grew sib1/1 rcvd_lap 4
+grew sib1/1 refused_lap
+run rmmod sib_cm
+[ "$(counter sib1 rcvd_lap)" -ge 4 ] || fail "the counters have gone with the module"
 
 step "Details of objects"
 ibv_srq_pingpong -d sib0 -i 1 -p 18800 >/dev/null 2>&1 &

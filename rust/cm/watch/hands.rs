@@ -11,6 +11,7 @@ use crate::device::{
 use proto::cm::watch::Hands;
 use proto::cm::{
     Conn,
+    Count,
     Slot, //
 };
 use rdma::cm::Way;
@@ -64,6 +65,10 @@ impl Hands for Worker<'_, '_> {
         if let Some((port, way)) = way.or_else(|| self.ends.along(primary, 0)) {
             self.send_by(port, way, conn.datagram(slot).as_bytes());
         }
+    }
+
+    fn count(&mut self, conn: &Conn, count: Count) {
+        self.device.count(self.ends, conn, count);
     }
 
     fn load(&mut self, qpn: Qpn, path: &Path) -> bool {

@@ -7,6 +7,7 @@
 
 use super::event::{
     Actions,
+    Count,
     Env,
     Notice,
     PathFault,
@@ -72,6 +73,7 @@ impl Heard {
 
 impl Conn {
     pub(super) fn on_lap(&mut self, mad: &Cm, env: &Env<'_>, actions: &mut Actions) {
+        self.count(Count::LapReceived, actions);
         match self.state {
             // Whoever sends it is established: the RTU was lost.
             State::RepSent | State::MraRepRcvd => {
@@ -88,7 +90,7 @@ impl Conn {
             | State::MraRepSent
             | State::DreqSent
             | State::DreqRcvd
-            | State::Timewait => return,
+            | State::Timewait => return self.count(Count::LapStale, actions),
         }
         let lap: Lap = mad.message();
         if self.role == Role::Active {
@@ -96,11 +98,15 @@ impl Conn {
         }
         let path = lap.path.reversed();
         match self.heard.age(mad.tid()) {
-            Age::Older => {}
+            Age::Older => self.count(Count::LapStale, actions),
             Age::Same if path != self.heard.path => {
                 self.refuse(mad.tid(), ap_status::REJECTED, actions);
             }
             Age::Same => {
+                self.count(Count::LapDuplicate, actions);
+                if self.heard.answered {
+                    self.count(Count::AprRetried, actions);
+                }
                 if self.heard.answered || self.state == State::Established(Ap::MraLapSent) {
                     self.send(Slot::Reply, actions);
                 }
@@ -115,7 +121,12 @@ impl Conn {
                 self.heard.path = path;
                 self.heard.answered = false;
                 match self.judge(&lap, env) {
-                    Some(status) => self.reply_apr(status, &[], &[], actions),
+                    Some(status) => {
+                        if status != ap_status::LOADED {
+                            self.count(Count::LapRefused, actions);
+                        }
+                        self.reply_apr(status, &[], &[], actions);
+                    }
                     None => {
                         self.heard.generation = self.heard.generation.wrapping_add(1);
                         self.state = State::Established(Ap::LapRcvd);
@@ -178,6 +189,7 @@ impl Conn {
 
     /// Answers what is not the business of the LAP under way.
     fn refuse(&mut self, tid: u64, status: u8, actions: &mut Actions) {
+        self.count(Count::LapRefused, actions);
         self.once = self.apr(tid, status, &[], &[]);
         self.send(Slot::Once, actions);
     }

@@ -5,6 +5,7 @@
 use super::event::{
     Action,
     Actions,
+    Count,
     Env,
     LapFailure,
     Notice,
@@ -149,7 +150,9 @@ impl Conn {
                 self.give_up(env, actions);
             }
             State::Established(Ap::LapSent | Ap::MraLapRcvd) => {
-                if !self.ask_again(State::Established(Ap::LapSent), env, actions) {
+                if self.ask_again(State::Established(Ap::LapSent), env, actions) {
+                    self.count(Count::LapRetried, actions);
+                } else {
                     self.load_lost(actions);
                 }
             }

@@ -205,6 +205,33 @@ pub enum Slot {
     Once,
 }
 
+/// What is counted of the exchange of alternate paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A LAP is sent, for the first time or again.
+    LapSent,
+    /// A LAP is sent again.
+    LapRetried,
+    /// A LAP has come.
+    LapReceived,
+    /// It had come before.
+    LapDuplicate,
+    /// It is older than the last one, or the connection not established.
+    LapStale,
+    /// It is refused, and the consumer not asked.
+    LapRefused,
+    /// An APR is sent, for the first time or again.
+    AprSent,
+    /// An APR is sent again, since its LAP has come again.
+    AprRetried,
+    /// An APR has come.
+    AprReceived,
+    /// It had come before.
+    AprDuplicate,
+    /// Its LAP has been given up.
+    AprStale,
+}
+
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -212,12 +239,14 @@ pub enum Action {
     Send(Slot),
     /// Tell the consumer.
     Tell(Notice),
+    /// Count this.
+    Count(Count),
     /// Nothing will happen any more: the connection can be freed.
     Free,
 }
 
 /// More than any one event leads to.
-const MAX_ACTIONS: usize = 6;
+const MAX_ACTIONS: usize = 8;
 
 /// What a machine does about one event, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 
 use super::event::{
     Actions,
+    Count,
     Env,
     LapFailure,
     LapTiming,
@@ -44,7 +45,7 @@ pub(super) struct Load {
     pub(super) tid: u64,
     pub(super) path: Path,
     pub(super) timing: LapTiming,
-    /// How many LAPs in a row were not answered.
+    /// How many LAPs in a row were not answered; 0 if the last one was.
     silences: u8,
 }
 
@@ -105,9 +106,15 @@ impl Conn {
     }
 
     pub(super) fn on_apr(&mut self, mad: &Cm, actions: &mut Actions) {
+        self.count(Count::AprReceived, actions);
         match self.state {
             State::Established(Ap::LapSent | Ap::MraLapRcvd) if mad.tid() == self.load.tid => {}
-            // One that is late, or comes twice.
+            State::Established(Ap::Idle)
+                if mad.tid() == self.load.tid && self.load.silences == 0 =>
+            {
+                return self.count(Count::AprDuplicate, actions);
+            }
+            // One that is late.
             State::Established(_)
             | State::Idle
             | State::ReqSent
@@ -120,7 +127,7 @@ impl Conn {
             | State::MraRepSent
             | State::DreqSent
             | State::DreqRcvd
-            | State::Timewait => return,
+            | State::Timewait => return self.count(Count::AprStale, actions),
         }
         let path = self.load.path;
         let status = mad.message::<Apr>().ap_status;

@@ -14,6 +14,7 @@
 use super::adopt::Adoption;
 use super::event::{
     Action,
+    Count,
     Env,
     Event,
     LapTiming,
@@ -113,6 +114,8 @@ pub enum Progress {
 pub trait Hands {
     /// Sends a datagram of the connection.
     fn send(&mut self, conn: &Conn, slot: Slot);
+    /// Counts something of the connection.
+    fn count(&mut self, conn: &Conn, count: Count);
     /// Loads an alternate path into the queue pair of this end, which is to be in RTS, and asks for REARM. Returns
     /// whether that has been done.
     fn load(&mut self, qpn: Qpn, path: &Path) -> bool;
@@ -399,6 +402,7 @@ impl Watched {
         for action in actions.iter() {
             match action {
                 Action::Send(slot) => hands.send(conn, slot),
+                Action::Count(count) => hands.count(conn, count),
                 Action::Tell(Notice::LapReceived(generation, path)) => {
                     let status = if hands.load(qpn, &path) {
                         ap_status::LOADED
@@ -408,8 +412,10 @@ impl Watched {
                     let answer = Order::Answer(generation, status, &[], &[]);
                     let replies = conn.step(Event::Order(answer), env)?;
                     for reply in replies.iter() {
-                        if let Action::Send(slot) = reply {
-                            hands.send(conn, slot);
+                        match reply {
+                            Action::Send(slot) => hands.send(conn, slot),
+                            Action::Count(count) => hands.count(conn, count),
+                            Action::Tell(_) | Action::Free => {}
                         }
                     }
                 }

@@ -61,6 +61,30 @@ pub struct Alternate {
     pub reminder_floor: Duration,
 }
 
+/// A path that was the primary one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Former {
+    path: PathAv,
+    port: PortNum,
+    pkey: PKey,
+}
+
+impl Former {
+    /// The primary path of `config`, which is about to leave it.
+    pub(super) fn of(config: &QpConfig) -> Self {
+        Self {
+            path: config.path,
+            port: config.port,
+            pkey: config.pkey,
+        }
+    }
+
+    /// Whether a packet that has come by `port` has come by this path.
+    pub(super) fn is_way_of(&self, header: &Header, port: PortNum) -> bool {
+        check(header, port, (&self.path, self.port, self.pkey)).is_ok()
+    }
+}
+
 /// What a consumer's change of attributes does to the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {

@@ -15,6 +15,7 @@ use crate::transport::env::{
 use crate::transport::migration::{
     self,
     Change,
+    Former,
     MigState,
     Verdict, //
 };
@@ -93,6 +94,8 @@ pub enum RxDrop {
     QKey,
     /// The packet does not come from the peer, or not the way it should.
     Source,
+    /// The packet comes from the peer by the path that the queue pair has left.
+    OldPath,
     /// Span, payload length or extension headers contradict each other.
     Malformed,
     /// A datagram or message of an unreliable connection is longer than the receive work request.
@@ -136,6 +139,8 @@ pub struct Qp<S, R> {
     refused: bool,
     /// Whether the peer has not been heard since the migration.
     unheard: bool,
+    /// The path before the last migration.
+    former: Option<Former>,
     probe: Probe,
 }
 
@@ -158,6 +163,7 @@ where
             deferral: Deferral::default(),
             refused: false,
             unheard: false,
+            former: None,
             probe: Probe::default(),
         }
     }
@@ -249,6 +255,7 @@ where
                 self.config.alternate = None;
                 self.config.mig_state = MigState::Migrated;
                 self.unheard = false;
+                self.former = None;
                 self.probe.stop();
             }
             (QpState::Init, QpState::Rtr) => {
@@ -621,9 +628,11 @@ where
 
     /// Makes the alternate path the primary one.
     fn migrate(&mut self, now: Instant, env: &mut impl Env) {
+        let former = Former::of(&self.config);
         if !self.config.take_alternate() {
             return;
         }
+        self.former = Some(former);
         env.event(QpEvent::PathMig);
         self.unheard = true;
         self.ask();
@@ -670,7 +679,10 @@ where
                 }
             }
         }
-        migration::check_primary(header, port, &self.config)
+        migration::check_primary(header, port, &self.config).map_err(|drop| match &self.former {
+            Some(former) if former.is_way_of(header, port) => RxDrop::OldPath,
+            Some(_) | None => drop,
+        })
     }
 
     /// When [`Self::on_timeout`] wants to be called; `None` for never, or not before [`Self::resume`].

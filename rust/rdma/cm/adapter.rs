@@ -10,6 +10,7 @@ use super::agent::{
 };
 use super::paths::{
     self,
+    PathCount,
     PathState, //
 };
 use crate::ib::{
@@ -170,6 +171,14 @@ impl Adapter {
         let link = self.link()?;
         // SAFETY: The device is one of this driver, and registered while its link is held.
         unsafe { paths::state_of(link.raw, cx, s, qpn) }
+    }
+
+    /// Counts what the manager has to do with alternate paths, at the port where it has; `rdma statistic` shows it.
+    pub fn count(&self, port: u32, count: PathCount) {
+        if let Ok(link) = self.link() {
+            // SAFETY: The device is one of this driver, and registered while its link is held.
+            unsafe { paths::count_at(link.raw, port, count) };
+        }
     }
 
     /// Loads an alternate path from `port` on into the connected queue pair `qpn`, and asks for REARM. Its owner does

@@ -36,10 +36,38 @@ pub struct PathState {
     pub migration: MigState,
 }
 
+/// What a manager has to do with alternate paths, for the counters of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathCount {
+    /// A LAP was sent, for the first time or again.
+    LapSent,
+    /// A LAP was sent again.
+    LapRetried,
+    /// A LAP came for a connection of the manager.
+    LapReceived,
+    /// It had come before.
+    LapDuplicate,
+    /// It was older than another one, or the connection not established.
+    LapStale,
+    /// It was refused, and the consumer not asked.
+    LapRefused,
+    /// An APR was sent, for the first time or again.
+    AprSent,
+    /// An APR was sent again, since its LAP came again.
+    AprRetried,
+    /// An APR came for a connection of the manager.
+    AprReceived,
+    /// It had come before.
+    AprDuplicate,
+    /// Its LAP had been given up.
+    AprStale,
+}
+
 /// What the driver does for the manager.
 struct Calls {
     state: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32) -> Result<PathState>,
     load: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32, &AhAttr) -> Result,
+    count: unsafe fn(*mut bindings::ib_device, u32, PathCount),
 }
 
 /// The calls of the driver: there is one in a module.
@@ -56,6 +84,7 @@ impl<D: Driver> CallsOf<D> {
     const CALLS: &'static Calls = &Calls {
         state: state::<D>,
         load: load::<D>,
+        count: count::<D>,
     };
 }
 
@@ -95,6 +124,14 @@ unsafe fn load<D: Driver>(
     D::load_path(cx, unsafe { device_of::<D>(device) }, qpn, path)
 }
 
+/// # Safety
+///
+/// As [`state`].
+unsafe fn count<D: Driver>(device: *mut bindings::ib_device, port: u32, count: PathCount) {
+    // SAFETY: By the promise.
+    D::count_path(unsafe { device_of::<D>(device) }, port, count);
+}
+
 /// How the queue pair `qpn` stands.
 ///
 /// # Safety
@@ -108,6 +145,18 @@ pub(super) unsafe fn state_of(
 ) -> Result<PathState> {
     // SAFETY: By the promise.
     unsafe { (calls()?.state)(device, cx.reborrow(), qpn) }
+}
+
+/// Counts at a port.
+///
+/// # Safety
+///
+/// As [`state_of`].
+pub(super) unsafe fn count_at(device: *mut bindings::ib_device, port: u32, count: PathCount) {
+    if let Ok(calls) = calls() {
+        // SAFETY: By the promise.
+        unsafe { (calls.count)(device, port, count) };
+    }
 }
 
 /// Loads an alternate path into the queue pair `qpn`, and asks for REARM.

@@ -28,7 +28,10 @@ use super::{
     WcOut,
     MAD_SIZE, //
 };
-use crate::cm::PathState;
+use crate::cm::{
+    PathCount,
+    PathState, //
+};
 use crate::mem::{
     KernelSpace,
     UserMemory, //
@@ -501,6 +504,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ///
     /// `ENOENT` if there is none of this number.
     fn path_state(cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32) -> Result<PathState>;
+
+    /// Counts what the connection manager has to do with alternate paths, at the port where it has.
+    fn count_path(dev: &Self::Device, port: u32, count: PathCount);
 
     /// Loads an alternate path into a connected queue pair for its owner, who does not know, and asks for REARM. Its
     /// P_Key and its ACK timeout are those in use.

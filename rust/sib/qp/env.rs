@@ -446,6 +446,8 @@ impl Env for Surroundings<'_> {
         if let Some(fault) = fault {
             trace::error(self.qp.qpn(), fault, 0);
         }
+        // A port counts what leaves it.
+        self.qp.note(counters::of_event(event));
         if event == QpEvent::PathMig {
             self.qp.take_alternate_port();
             self.attr.ah = self.attr.alt_ah;

@@ -272,6 +272,7 @@ impl World {
                     }
                 }
                 Action::Tell(notice) => self.tell(end, notice),
+                Action::Count(_) => {}
                 Action::Free => self.broken = Some("freed"),
             }
         }

@@ -16,6 +16,7 @@ use proto::cm::{
     Actions,
     Ap,
     Conn,
+    Count,
     Event,
     LapTiming,
     Notice,
@@ -42,6 +43,8 @@ pub(crate) struct Pair {
     pub(crate) migration: [MigState; 2],
     /// What each end has been told, and has not been asked about yet.
     told: [Vec<Notice>; 2],
+    /// What each end has counted, likewise.
+    counted: [Vec<Count>; 2],
     /// What each end has sent, and nobody has taken yet.
     sent: [Vec<Cm>; 2],
     pub(crate) freed: [bool; 2],
@@ -61,6 +64,7 @@ impl Pair {
             now: Instant::default(),
             migration: [MigState::Migrated; 2],
             told: Default::default(),
+            counted: Default::default(),
             sent: Default::default(),
             freed: [false; 2],
         }
@@ -117,6 +121,7 @@ impl Pair {
             match action {
                 Action::Send(slot) => self.sent[end].push(self.conns[end].datagram(slot).clone()),
                 Action::Tell(notice) => self.told[end].push(notice),
+                Action::Count(count) => self.counted[end].push(count),
                 Action::Free => self.freed[end] = true,
             }
         }
@@ -182,5 +187,9 @@ impl Pair {
     /// What `end` has been told since it was last asked.
     pub(crate) fn told(&mut self, end: usize) -> Vec<Notice> {
         std::mem::take(&mut self.told[end])
+    }
+
+    pub(crate) fn counted(&mut self, end: usize) -> Vec<Count> {
+        std::mem::take(&mut self.counted[end])
     }
 }

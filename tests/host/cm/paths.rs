@@ -18,6 +18,7 @@ use crate::pair::{
 };
 use proto::cm::{
     Ap,
+    Count,
     Event,
     LapFailure,
     LapTiming,
@@ -125,6 +126,44 @@ fn a_lost_answer_is_repeated() {
         pair.told(A),
         [Notice::AprReceived(ap_status::LOADED, path(1))]
     );
+}
+
+/// Each LAP and APR is counted by both ends, and what became of it.
+#[test]
+fn exchanges_are_counted() {
+    let mut pair = Pair::offered();
+    assert_eq!(pair.counted(A), [Count::LapSent]);
+    assert_eq!(pair.counted(P), [Count::LapReceived]);
+    pair.wait(A);
+    let lap = pair.take(A);
+    pair.give(P, &lap);
+    assert_eq!(pair.counted(A), [Count::LapSent, Count::LapRetried]);
+    assert_eq!(pair.counted(P), [Count::LapReceived, Count::LapDuplicate]);
+    pair.order(P, Order::Answer(1, ap_status::REJECTED, &[], &[]));
+    let apr = pair.take(P);
+    assert_eq!(pair.counted(P), [Count::AprSent]);
+    pair.give(P, &lap);
+    let mut counted = pair.counted(P);
+    counted.sort_by_key(|count| *count as u32);
+    let again = [
+        Count::LapReceived,
+        Count::LapDuplicate,
+        Count::AprSent,
+        Count::AprRetried,
+    ];
+    assert_eq!(counted, again);
+    pair.give(A, &apr);
+    pair.give(A, &apr);
+    let twice = [Count::AprReceived, Count::AprReceived, Count::AprDuplicate];
+    assert_eq!(pair.counted(A), twice);
+    pair.offer(2);
+    pair.give(A, &apr);
+    let late = [Count::LapSent, Count::AprReceived, Count::AprStale];
+    assert_eq!(pair.counted(A), late);
+    pair.carry(A);
+    pair.give(P, &lap);
+    let older = [Count::LapReceived, Count::LapReceived, Count::LapStale];
+    assert_eq!(pair.counted(P), older);
 }
 
 /// The answer to an earlier LAP is not taken for that to the present one.
@@ -273,6 +312,8 @@ fn answers_that_need_no_consumer() {
         pair.give(P, &lap(1, &path, qpn));
         assert_eq!(pair.take_as::<Apr>(P).ap_status, status);
         assert_eq!(pair.told(P), []);
+        let counted = [Count::LapReceived, Count::LapRefused, Count::AprSent];
+        assert_eq!(pair.counted(P), counted);
         pair.expect(idle(), idle());
     }
     // The path that is loaded already.

@@ -31,6 +31,7 @@ use proto::cm::watch::{
 use proto::cm::{
     Ap,
     Conn,
+    Count,
     Role,
     Slot,
     Source,
@@ -165,6 +166,8 @@ impl Hands for Log<'_> {
     fn send(&mut self, conn: &Conn, slot: Slot) {
         self.sent.push(conn.datagram(slot).clone());
     }
+
+    fn count(&mut self, _conn: &Conn, _count: Count) {}
 
     fn load(&mut self, qpn: Qpn, path: &Path) -> bool {
         assert!([ACTIVE_QPN, PASSIVE_QPN].contains(&qpn.get()));

@@ -540,7 +540,7 @@ fn the_old_path_is_closed() {
     let again = one.poll_all(0);
     assert_eq!(two.take(0, &again[0]), Ok(()));
     assert_eq!(two.host.events, [QpEvent::PathMig]);
-    assert_eq!(two.take(0, &late[1]), Err(RxDrop::Source));
+    assert_eq!(two.take(0, &late[1]), Err(RxDrop::OldPath));
     for packet in &again[1..] {
         assert_eq!(two.take(0, packet), Ok(()));
     }
