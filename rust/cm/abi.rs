@@ -56,7 +56,7 @@ layouts! {
         reserved: u32,
     }
 
-    /// `struct sib_cm_id`
+    /// `struct sib_cm_destroy_id`
     struct Id [8] {
         id: u32,
         reserved: u32,
@@ -295,6 +295,29 @@ layouts! {
     }
 }
 
+/// What is about an identifier.
+pub(crate) trait Named {
+    /// Its number.
+    fn id(&self) -> u32;
+}
+
+/// Implements [`Named`] by the member `id`.
+macro_rules! named {
+    ($($name:ident)+) => {
+        $(
+            impl Named for $name {
+                fn id(&self) -> u32 {
+                    self.id
+                }
+            }
+        )+
+    };
+}
+
+named! {
+    AttrId Listen Notify SendReq SendRep Send SendRej SendMra SendLap SendApr SendSidrReq SendSidrRep InitQpAttr
+}
+
 impl Path {
     /// No path.
     pub(crate) const NONE: Self = Self {
@@ -426,6 +449,12 @@ pub(crate) enum EventType {
 }
 
 impl Event {
+    /// Whether a peer asks for something, for which there is a new identifier.
+    pub(crate) fn is_request(&self) -> bool {
+        self.event_type == EventType::ReqReceived as u32
+            || self.event_type == EventType::SidrReqReceived as u32
+    }
+
     /// Whether a peer offers a path.
     pub(crate) fn is_offer(&self) -> bool {
         self.event_type == EventType::LapReceived as u32

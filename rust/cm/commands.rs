@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls of `/dev/sib_cm`.
+//! The orders of consumers: the ioctls of `/dev/sib_cm`, and the functions of `include/rdma/sib_cm.h`.
 
 mod attributes;
+pub(crate) mod of_file;
 mod sidr;
 
 use crate::abi::{
@@ -11,13 +12,12 @@ use crate::abi::{
     ServiceKind, //
 };
 use crate::connection::Connection;
-use crate::manager::identity;
-use crate::session::{
+use crate::consumer::{
     Consumer,
-    Entry,
-    Purpose,
-    Session, //
+    Identifier,
+    Purpose, //
 };
+use crate::manager::identity;
 use crate::tables::Listener;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -30,7 +30,7 @@ use proto::cm::{
     SidrState,
     State, //
 };
-use rdma::chardev::Call;
+use rdma::call::Call;
 use rdma::sync::{
     Cx,
     Sleepable,
@@ -48,39 +48,51 @@ use wire::{
     Qpn, //
 };
 
-/// Carries out an ioctl.
-pub(crate) fn run(
-    session: &Arc<Session>,
+/// Carries out an order of an identifier; `find` finds those by their numbers, which mean nothing in the kernel.
+pub(crate) fn run<I: Identifier>(
+    find: impl Fn(u32) -> I,
     cx: Cx<'_, Unlocked>,
     s: Sleepable<'_>,
-    call: Call,
+    call: Call<'_>,
 ) -> Result<isize> {
-    let mut desk = Desk { session, cx, s };
+    /// Reads the structure, and carries out the order with that.
+    macro_rules! order {
+        ($name:ident $(, $more:expr)*) => {{
+            let it = call.read()?;
+            desk(find(abi::Named::id(&it)), cx, s).$name(&it $(, $more)*)?;
+        }};
+    }
+    /// As above, and returns the structure.
+    macro_rules! ask {
+        ($name:ident) => {{
+            let mut it = call.read()?;
+            desk(find(abi::Named::id(&it)), cx, s).$name(&mut it)?;
+            call.write(&it)?;
+        }};
+    }
     match call.number {
-        abi::CREATE_ID => desk.create_id(call)?,
-        abi::DESTROY_ID => desk.destroy_id(&call.read()?)?,
-        abi::ATTR_ID => desk.attr_id(call)?,
-        abi::LISTEN => desk.listen(&call.read()?)?,
-        abi::NOTIFY => desk.notify(&call.read()?)?,
-        abi::SEND_REQ => desk.send_req(&call.read()?)?,
-        abi::SEND_REP => desk.send_rep(&call.read()?)?,
-        abi::SEND_RTU => desk.send(&call.read()?, Kind::Rtu, Order::Ready)?,
-        abi::SEND_REJ => desk.send_rej(&call.read()?)?,
-        abi::SEND_MRA => desk.send_mra(&call.read()?)?,
-        abi::SEND_DREQ => desk.send(&call.read()?, Kind::Dreq, Order::Disconnect)?,
-        abi::SEND_DREP => desk.send(&call.read()?, Kind::Drep, Order::Depart)?,
-        abi::SEND_LAP => desk.send_lap(&call.read()?)?,
-        abi::SEND_APR => desk.send_apr(&call.read()?)?,
-        abi::SEND_SIDR_REQ => desk.send_sidr_req(&call.read()?)?,
-        abi::SEND_SIDR_REP => desk.send_sidr_rep(&call.read()?)?,
-        abi::INIT_QP_ATTR => desk.init_qp_attr(call)?,
-        abi::GET_EVENT => {
-            let event = session.next_event(call.nonblocking)?;
-            call.write(&*event)?;
-        }
+        abi::ATTR_ID => ask!(attr_id),
+        abi::LISTEN => order!(listen),
+        abi::NOTIFY => order!(notify),
+        abi::SEND_REQ => order!(send_req),
+        abi::SEND_REP => order!(send_rep),
+        abi::SEND_RTU => order!(send, Kind::Rtu, Order::Ready),
+        abi::SEND_REJ => order!(send_rej),
+        abi::SEND_MRA => order!(send_mra),
+        abi::SEND_DREQ => order!(send, Kind::Dreq, Order::Disconnect),
+        abi::SEND_DREP => order!(send, Kind::Drep, Order::Depart),
+        abi::SEND_LAP => order!(send_lap),
+        abi::SEND_APR => order!(send_apr),
+        abi::SEND_SIDR_REQ => order!(send_sidr_req),
+        abi::SEND_SIDR_REP => order!(send_sidr_rep),
+        abi::INIT_QP_ATTR => ask!(init_qp_attr),
         _ => return Err(ENOTTY),
     }
     Ok(0)
+}
+
+fn desk<'a, I: Identifier>(ident: I, cx: Cx<'a, Unlocked>, s: Sleepable<'a>) -> Desk<'a, I> {
+    Desk { ident, cx, s }
 }
 
 /// The private data of a message of this kind.
@@ -141,44 +153,16 @@ fn is_taken(service_id: u64) -> bool {
     service_id & !0xff_ffff == IETF || service_id & !0xffff == SDP
 }
 
-/// Somebody at the device.
-struct Desk<'a> {
-    session: &'a Arc<Session>,
+/// Somebody who gives orders.
+struct Desk<'a, I> {
+    ident: I,
     cx: Cx<'a, Unlocked>,
     s: Sleepable<'a>,
 }
 
-impl Desk<'_> {
-    fn create_id(&mut self, call: Call) -> Result {
-        let mut create: abi::CreateId = call.read()?;
-        if create.id != 0 || create.reserved != 0 {
-            return Err(EINVAL);
-        }
-        let device = self.session.shared.device(create.guid).ok_or(ENODEV)?;
-        let id = self.session.ids.lock().add(Entry {
-            uid: create.uid,
-            device,
-            purpose: Purpose::Nothing,
-        })?;
-        create.id = id;
-        call.write(&create).inspect_err(|_| {
-            let _ = self.session.ids.lock().remove(id);
-        })
-    }
-
-    fn destroy_id(&mut self, destroy: &abi::Id) -> Result {
-        if destroy.reserved != 0 {
-            return Err(EINVAL);
-        }
-        let entry = self.session.ids.lock().remove(destroy.id)?;
-        self.session.end(&mut self.cx, self.s, entry);
-        self.session.forget_events(destroy.id);
-        Ok(())
-    }
-
-    fn attr_id(&mut self, call: Call) -> Result {
-        let mut attr: abi::AttrId = call.read()?;
-        attr = abi::AttrId {
+impl<I: Identifier> Desk<'_, I> {
+    fn attr_id(&mut self, attr: &mut abi::AttrId) -> Result {
+        *attr = abi::AttrId {
             id: attr.id,
             state: abi::State::Idle as u32,
             service_id: 0,
@@ -189,20 +173,22 @@ impl Desk<'_> {
             primary: abi::Path::NONE,
             alternate: abi::Path::NONE,
         };
-        match &self.session.ids.lock().get(attr.id)?.purpose {
-            Purpose::Nothing => {}
-            Purpose::Listener((service_id, _)) => {
-                attr.state = abi::State::Listen as u32;
-                attr.service_id = *service_id;
+        self.ident.with(|_, _, purpose| {
+            match purpose {
+                Purpose::Nothing => {}
+                Purpose::Listener((service_id, _)) => {
+                    attr.state = abi::State::Listen as u32;
+                    attr.service_id = *service_id;
+                }
+                Purpose::Connection(connection) => {
+                    connection.inspect(|conn| describe(conn, attr));
+                }
+                Purpose::Question(question) => {
+                    question.inspect(|it| describe_question(it, attr));
+                }
             }
-            Purpose::Connection(connection) => {
-                connection.inspect(|conn| describe(conn, &mut attr));
-            }
-            Purpose::Question(question) => {
-                question.inspect(|it| describe_question(it, &mut attr));
-            }
-        }
-        call.write(&attr)
+            Ok(())
+        })
     }
 
     fn listen(&mut self, listen: &abi::Listen) -> Result {
@@ -210,40 +196,49 @@ impl Desk<'_> {
         if is_taken(listen.service_id) {
             return Err(EACCES);
         }
-        let mut ids = self.session.ids.lock();
-        let entry = ids.get(listen.id)?;
-        let Purpose::Nothing = entry.purpose else {
-            return Err(EINVAL);
-        };
-        let listener = Listener {
-            consumer: Consumer {
-                session: self.session.clone(),
-                id: listen.id,
-                uid: entry.uid,
-            },
-            device: entry.device.clone(),
-        };
-        let service = (listen.service_id, kind);
-        self.session.shared.listen(service, listener)?;
-        entry.purpose = Purpose::Listener(service);
-        Ok(())
+        let shared = self.ident.shared();
+        self.ident.with(|device, consumer, purpose| {
+            let Purpose::Nothing = purpose else {
+                return Err(EINVAL);
+            };
+            let device = device.clone();
+            let service = (listen.service_id, kind);
+            shared.listen(service, Listener { consumer, device })?;
+            *purpose = Purpose::Listener(service);
+            Ok(())
+        })
     }
 
-    /// The connection of an identifier.
-    fn connection(&self, id: u32) -> Result<Arc<Connection>> {
-        match &self.session.ids.lock().get(id)?.purpose {
+    /// Has the identifier, if it stands for nothing yet, stand for something.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it does already.
+    fn occupy(&self, new: Purpose) -> Result<Consumer> {
+        self.ident.with(|_, consumer, purpose| {
+            let Purpose::Nothing = purpose else {
+                return Err(EBUSY);
+            };
+            *purpose = new;
+            Ok(consumer)
+        })
+    }
+
+    /// The connection of the identifier.
+    fn connection(&self) -> Result<Arc<Connection>> {
+        self.ident.with(|_, _, purpose| match purpose {
             Purpose::Connection(connection) => Ok(connection.clone()),
             Purpose::Nothing | Purpose::Listener(_) | Purpose::Question(_) => Err(EINVAL),
-        }
+        })
     }
 
-    /// Gives an order to the connection of an identifier.
-    fn order(&mut self, id: u32, order: Order<'_>) -> Result {
-        self.step(id, Event::Order(order))
+    /// Gives an order to the connection of the identifier.
+    fn order(&mut self, order: Order<'_>) -> Result {
+        self.step(Event::Order(order))
     }
 
-    fn step(&mut self, id: u32, event: Event<'_>) -> Result {
-        let connection = self.connection(id)?;
+    fn step(&mut self, event: Event<'_>) -> Result {
+        let connection = self.connection()?;
         connection.step(&mut self.cx, self.s, event, None)
     }
 
@@ -251,14 +246,14 @@ impl Desk<'_> {
         let event = match notify.fact {
             fact::COMM_EST => Event::Order(Order::Established),
             fact::PATH_MIG => {
-                let connection = self.connection(notify.id)?;
+                let connection = self.connection()?;
                 return connection.told_of_migration(&mut self.cx, self.s);
             }
             fact::PATH_CONFIRMED => Event::Confirmed,
             fact::PATH_UNLOADED => Event::Order(Order::Unload),
             _ => return Err(EINVAL),
         };
-        self.step(notify.id, event)
+        self.step(event)
     }
 
     fn send_req(&mut self, it: &abi::SendReq) -> Result {
@@ -301,24 +296,22 @@ impl Desk<'_> {
         if flag(it.has_alternate)? != req.has_alternate() {
             return Err(EINVAL);
         }
-        let connection = self.requester(it.id, &req)?;
+        let connection = self.requester(&req)?;
         let order = Event::Order(Order::Connect(&req, data));
         connection.step(&mut self.cx, self.s, order, None)
     }
 
     /// The connection of an identifier that asks for one: made at the first try.
-    fn requester(&mut self, id: u32, req: &Req) -> Result<Arc<Connection>> {
-        let shared = &self.session.shared;
-        let (device, present) = {
-            let mut ids = self.session.ids.lock();
-            let entry = ids.get(id)?;
-            let present = match &entry.purpose {
+    fn requester(&mut self, req: &Req) -> Result<Arc<Connection>> {
+        let shared = &self.ident.shared();
+        let (device, present) = self.ident.with(|device, _, purpose| {
+            let present = match purpose {
                 Purpose::Nothing => None,
                 Purpose::Connection(connection) => Some(connection.clone()),
                 Purpose::Listener(_) | Purpose::Question(_) => return Err(EINVAL),
             };
-            (entry.device.clone(), present)
-        };
+            Ok((device.clone(), present))
+        })?;
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(&req.primary).ok_or(EINVAL)?;
         if req.has_alternate() {
@@ -333,7 +326,7 @@ impl Desk<'_> {
         let connection = Connection::new(shared, &device, conn, false, pkey_index)?;
         let inserted = shared.insert(&connection).and_then(|()| {
             let purpose = Purpose::Connection(connection.clone());
-            connection.belong(self.session.occupy(id, purpose)?);
+            connection.belong(self.occupy(purpose)?);
             Ok(())
         });
         match inserted {
@@ -365,7 +358,7 @@ impl Desk<'_> {
             srq: flag(it.srq)?,
             ..Rep::default()
         };
-        self.order(it.id, Order::Accept(&rep, data))
+        self.order(Order::Accept(&rep, data))
     }
 
     fn send<'d>(
@@ -376,20 +369,20 @@ impl Desk<'_> {
     ) -> Result {
         let len = usize::try_from(it.private_data_len).map_err(|_| EINVAL)?;
         let data = private(&it.private_data, len, kind)?;
-        self.order(it.id, order(data))
+        self.order(order(data))
     }
 
     fn send_rej(&mut self, it: &abi::SendRej) -> Result {
         let info = within(&it.info, it.info_len.into())?;
         let data = private(&it.private_data, it.private_data_len.into(), Kind::Rej)?;
-        self.order(it.id, Order::Reject(it.reason, info, data))
+        self.order(Order::Reject(it.reason, info, data))
     }
 
     fn send_mra(&mut self, it: &abi::SendMra) -> Result {
         zero(&it.reserved)?;
         bits(it.service_timeout.into(), TIME_BITS)?;
         let data = private(&it.private_data, it.private_data_len.into(), Kind::Mra)?;
-        self.order(it.id, Order::Delay(it.service_timeout, data))
+        self.order(Order::Delay(it.service_timeout, data))
     }
 
     fn send_lap(&mut self, it: &abi::SendLap) -> Result {
@@ -403,7 +396,7 @@ impl Desk<'_> {
             response: it.response_timeout,
             retries: it.retries,
         };
-        self.order(it.id, Order::Load(&path, timing, data))
+        self.order(Order::Load(&path, timing, data))
     }
 
     fn send_apr(&mut self, it: &abi::SendApr) -> Result {
@@ -411,7 +404,7 @@ impl Desk<'_> {
         let info = within(&it.info, it.info_len.into())?;
         let data = private(&it.private_data, it.private_data_len.into(), Kind::Apr)?;
         let order = Order::Answer(it.generation, it.status, info, data);
-        self.order(it.id, order)
+        self.order(order)
     }
 }
 

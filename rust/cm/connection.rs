@@ -5,12 +5,12 @@
 //! What a step leads to is done under the mutex of the connection, so that datagrams leave and events are told in
 //! the order of the steps. Neither calls back.
 
+use crate::consumer::Consumer;
 use crate::device::{
     back,
     Device,
     Ends, //
 };
-use crate::session::Consumer;
 use crate::tables::Shared;
 use kernel::new_mutex;
 use kernel::prelude::*;

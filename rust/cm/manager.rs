@@ -10,12 +10,12 @@ use crate::connection::{
     Connection,
     PeerKey, //
 };
+use crate::consumer;
 use crate::device::{
     back,
     Device, //
 };
 use crate::question;
-use crate::session::Session;
 use crate::tables::Shared;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
@@ -256,7 +256,7 @@ impl Desk {
         let made = Connection::new(&self.0, device, conn, true, pkey_index);
         if let Ok(connection) = made {
             match connection.claim(req.local_ca_guid, req.local_qpn) {
-                Ok(None) => Session::welcome(cx, s, &listener, &connection, mad),
+                Ok(None) => consumer::welcome(&self.0, cx, s, &listener, &connection, mad),
                 Ok(Some(old)) => {
                     connection.discard(cx, s);
                     refuse_stale(cx, s, &old, mad, source, pkey_index);

@@ -8,13 +8,13 @@ use crate::connection::{
     now,
     refused, //
 };
+use crate::consumer::{
+    self,
+    Consumer, //
+};
 use crate::device::{
     back,
     Device, //
-};
-use crate::session::{
-    Consumer,
-    Session, //
 };
 use crate::tables::Shared;
 use kernel::new_mutex;
@@ -283,7 +283,7 @@ pub(crate) fn take(
     };
     let it = Resolution::incoming(mad, source);
     if let Ok(question) = Question::new(shared, device, name, it, pkey_index) {
-        Session::consider(cx, s, &listener, &question, mad);
+        consumer::consider(shared, cx, s, &listener, &question, mad);
     }
     true
 }

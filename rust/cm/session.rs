@@ -3,14 +3,15 @@
 //! An open file of `/dev/sib_cm`: its identifiers, and the events that it has not read.
 
 use crate::abi;
-use crate::connection::Connection;
-use crate::device::Device;
-use crate::question::Question;
-use crate::tables::{
-    Listener,
-    Service,
-    Shared, //
+use crate::consumer::{
+    Consumer,
+    Identifier,
+    Purpose,
+    BACKLOG, //
 };
+use crate::device::Device;
+use crate::mailbox::Mailbox;
+use crate::tables::Shared;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::sync::poll::PollCondVar;
@@ -22,36 +23,27 @@ use kernel::{
     new_mutex,
     new_poll_condvar, //
 };
-use proto::cm::{
-    Event,
-    Order,
-    SidrEvent,
-    SidrOrder, //
-};
+use rdma::call::Call;
 use rdma::chardev;
 use rdma::sync::{
     Cx,
     Sleepable,
     Unlocked, //
 };
-use wire::mad::cm::Cm;
-
-/// Requests for connections that wait for the program. What is more is lost, and repeated by the peer.
-const BACKLOG: usize = 1024;
 
 /// The most identifiers of one file.
 const MAX_IDS: u32 = 65536;
 
-/// Whom a connection or a listener belongs to.
+/// What connections, listeners and questions of a file belong to.
 #[derive(Clone)]
-pub(crate) struct Consumer {
+pub(crate) struct Owner {
     pub(crate) session: Arc<Session>,
     pub(crate) id: u32,
     /// What the program calls it.
-    pub(crate) uid: u64,
+    uid: u64,
 }
 
-impl Consumer {
+impl Owner {
     /// Has the program read of an event.
     pub(crate) fn tell(&self, event: abi::Event) {
         self.session.push(abi::Event {
@@ -60,6 +52,49 @@ impl Consumer {
             ..event
         });
     }
+
+    /// Makes an identifier for what a peer has asked this listener for.
+    pub(crate) fn adopt(
+        &self,
+        device: &Arc<Device>,
+        purpose: Purpose,
+        belong: impl FnOnce(Consumer),
+    ) -> Result {
+        let mut ids = self.session.ids.lock();
+        let id = ids.add(Entry {
+            uid: self.uid,
+            device: device.clone(),
+            purpose,
+        })?;
+        belong(Consumer::File(Self { id, ..self.clone() }));
+        Ok(())
+    }
+}
+
+/// An identifier of a program, by its number.
+pub(crate) struct Number {
+    pub(crate) session: Arc<Session>,
+    pub(crate) id: u32,
+}
+
+impl Identifier for Number {
+    fn shared(&self) -> Arc<Shared> {
+        self.session.shared.clone()
+    }
+
+    fn with<R>(
+        &self,
+        f: impl FnOnce(&Arc<Device>, Consumer, &mut Purpose) -> Result<R>,
+    ) -> Result<R> {
+        let mut ids = self.session.ids.lock();
+        let entry = ids.get(self.id)?;
+        let consumer = Consumer::File(Owner {
+            session: self.session.clone(),
+            id: self.id,
+            uid: entry.uid,
+        });
+        f(&entry.device, consumer, &mut entry.purpose)
+    }
 }
 
 /// An identifier.
@@ -67,18 +102,6 @@ pub(crate) struct Entry {
     pub(crate) uid: u64,
     pub(crate) device: Arc<Device>,
     pub(crate) purpose: Purpose,
-}
-
-/// What an identifier stands for.
-pub(crate) enum Purpose {
-    /// Nothing yet.
-    Nothing,
-    /// A listener.
-    Listener(Service),
-    /// A connection.
-    Connection(Arc<Connection>),
-    /// A question for a queue pair.
-    Question(Arc<Question>),
 }
 
 /// The identifiers.
@@ -135,36 +158,34 @@ pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     #[pin]
     pub(crate) ids: Mutex<Ids>,
-    /// The oldest comes first.
     #[pin]
-    events: Mutex<KVec<KBox<abi::Event>>>,
+    events: Mutex<Mailbox>,
     #[pin]
     readers: PollCondVar,
 }
 
 impl Session {
-    /// Adds an event. If there is no memory for it, it is lost. An offer of a path takes the place of one that has not
-    /// been read, so that a peer cannot have any number of them kept.
-    pub(crate) fn push(&self, event: abi::Event) {
+    /// Adds an event. If there is no memory for it, it is lost.
+    fn push(&self, event: abi::Event) {
         let Ok(event) = KBox::new(event, GFP_KERNEL) else {
             return;
         };
-        let mut events = self.events.lock();
-        if event.is_offer() {
-            events.retain(|old| old.id != event.id || !old.is_offer());
-        }
-        let pushed = events.push(event, GFP_KERNEL);
-        drop(events);
+        let pushed = self.events.lock().push(event);
         if pushed.is_ok() {
             self.readers.notify_all();
         }
+    }
+
+    /// Whether one more request may wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.events.lock().len() < BACKLOG
     }
 
     /// Takes the oldest event, and waits for one if it may.
     pub(crate) fn next_event(&self, nonblocking: bool) -> Result<KBox<abi::Event>> {
         let mut events = self.events.lock();
         loop {
-            if let Ok(event) = events.remove(0) {
+            if let Some(event) = events.pop() {
                 return Ok(event);
             }
             if nonblocking {
@@ -178,113 +199,12 @@ impl Session {
 
     /// No event of `id` comes any more.
     pub(crate) fn forget_events(&self, id: u32) {
-        self.events.lock().retain(|event| event.id != id);
-    }
-
-    /// Takes a connection that a peer has asked for.
-    pub(crate) fn welcome(
-        cx: &mut Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        listener: &Listener,
-        connection: &Arc<Connection>,
-        mad: &Cm,
-    ) {
-        let session = &listener.consumer.session;
-        let has_room = session.events.lock().len() < BACKLOG;
-        let taken = if has_room {
-            session.adopt(&listener.consumer, connection)
-        } else {
-            Err(ENOMEM)
-        };
-        match taken {
-            Ok(()) => connection.announce(mad, listener.consumer.id),
-            Err(_) => connection.discard(cx, s),
-        }
-    }
-
-    /// Gives a connection an identifier.
-    fn adopt(self: &Arc<Self>, listener: &Consumer, connection: &Arc<Connection>) -> Result {
-        self.shared.insert(connection)?;
-        let mut ids = self.ids.lock();
-        let id = ids.add(Entry {
-            uid: listener.uid,
-            device: connection.device().clone(),
-            purpose: Purpose::Connection(connection.clone()),
-        })?;
-        connection.belong(self.consumer(id, listener.uid));
-        Ok(())
-    }
-
-    fn consumer(self: &Arc<Self>, id: u32, uid: u64) -> Consumer {
-        Consumer {
-            session: self.clone(),
-            id,
-            uid,
-        }
-    }
-
-    /// Takes a question that a peer asks.
-    pub(crate) fn consider(
-        cx: &mut Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        listener: &Listener,
-        question: &Arc<Question>,
-        mad: &Cm,
-    ) {
-        let session = &listener.consumer.session;
-        let has_room = session.events.lock().len() < BACKLOG;
-        let taken = if has_room {
-            session.adopt_question(&listener.consumer, question)
-        } else {
-            Err(ENOMEM)
-        };
-        match taken {
-            Ok(()) => question.announce(mad, listener.consumer.id),
-            Err(_) => question.discard(cx, s),
-        }
-    }
-
-    /// Gives a question an identifier.
-    fn adopt_question(self: &Arc<Self>, listener: &Consumer, question: &Arc<Question>) -> Result {
-        self.shared.insert_question(question)?;
-        let mut ids = self.ids.lock();
-        let id = ids.add(Entry {
-            uid: listener.uid,
-            device: question.device().clone(),
-            purpose: Purpose::Question(question.clone()),
-        })?;
-        question.belong(self.consumer(id, listener.uid));
-        Ok(())
-    }
-
-    /// Has an identifier that stands for nothing yet stand for something.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` if it does already.
-    pub(crate) fn occupy(self: &Arc<Self>, id: u32, purpose: Purpose) -> Result<Consumer> {
-        let mut ids = self.ids.lock();
-        let entry = ids.get(id)?;
-        let Purpose::Nothing = entry.purpose else {
-            return Err(EBUSY);
-        };
-        entry.purpose = purpose;
-        Ok(self.consumer(id, entry.uid))
+        self.events.lock().forget(id);
     }
 
     /// Ends what an identifier stood for.
     pub(crate) fn end(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>, entry: Entry) {
-        match entry.purpose {
-            Purpose::Nothing => {}
-            Purpose::Listener(service) => self.shared.unlisten(service, &entry.device),
-            Purpose::Connection(connection) => {
-                let _ = connection.step(cx, s, Event::Order(Order::Destroy), None);
-            }
-            Purpose::Question(question) => {
-                let order = SidrEvent::Order(SidrOrder::Destroy);
-                let _ = question.step(cx, s, order, None);
-            }
-        }
+        entry.purpose.end(cx, s, &self.shared, &entry.device);
     }
 }
 
@@ -305,7 +225,7 @@ impl chardev::Session for Session {
                     },
                     "Session::ids"
                 ),
-                events <- new_mutex!(KVec::new(), "Session::events"),
+                events <- new_mutex!(Mailbox::new(), "Session::events"),
                 readers <- new_poll_condvar!("Session::readers"),
             }),
             GFP_KERNEL,
@@ -316,9 +236,9 @@ impl chardev::Session for Session {
         self: &Arc<Self>,
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
-        call: chardev::Call,
+        call: Call<'_>,
     ) -> Result<isize> {
-        crate::commands::run(self, cx, s, call)
+        crate::commands::of_file::run(self, cx, s, call)
     }
 
     fn waiters(&self) -> &PollCondVar {
@@ -326,7 +246,7 @@ impl chardev::Session for Session {
     }
 
     fn is_ready(&self) -> bool {
-        !self.events.lock().is_empty()
+        self.events.lock().len() != 0
     }
 
     fn close(self: Arc<Self>, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {

@@ -9,29 +9,35 @@
 //! - [`manager`] is what the driver asks of it, [`device`] the HCAs that it is told of.
 //! - [`tables`] has its listeners, connections and questions; [`connection`] is one of the second, [`question`] one
 //!   for the queue pair of a service.
-//! - [`session`] is an open file of `/dev/sib_cm`, [`commands`] its ioctls, [`events`] what it reads, [`abi`] how
-//!   programs see all of that.
+//! - [`consumer`] is whom these belong to: [`session`] an open file of `/dev/sib_cm`, [`client`] another module of the
+//!   kernel. [`commands`] are the orders of both, [`events`] what they are told and [`mailbox`] where that waits,
+//!   [`abi`] how they see all of that.
 //! - [`watch`] gives connections of ib_cm alternate paths.
 //! - [`debug`] is what developers see in debugfs.
 
 #![deny(unsafe_code)]
 
 mod abi;
+mod client;
 mod commands;
 mod connection;
+mod consumer;
 mod debug;
 mod device;
 mod events;
+mod mailbox;
 mod manager;
 mod question;
 mod session;
 mod tables;
 mod watch;
 
+use client::Client;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use manager::Desk;
 use rdma::chardev;
+use rdma::cm::api::Service;
 use rdma::cm::Registration;
 use rdma::module::{
     Glue,
@@ -81,6 +87,7 @@ struct Loaded {
     shared: Arc<Shared>,
     manager: Option<Registration<Desk>>,
     device: Option<chardev::Device<Session>>,
+    service: Option<Service<Client>>,
     files: Option<debug::Files>,
 }
 
@@ -96,20 +103,24 @@ impl Module for Loaded {
         let desk = Desk(shared.clone());
         let manager = Registration::new(c"sib_cm", desk, watch::is_wanted(), &mut cx, s)?;
         let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
+        let service = Service::new(shared.clone())?;
         Ok(Self {
             shared,
             manager: Some(manager),
             device: Some(device),
+            service: Some(service),
             files: Some(files),
         })
     }
 
     fn exit(&mut self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        // No file is open, as that would have kept the module, and no datagram comes when the manager is gone. What is
+        // No file is open and no client loaded, as they would have kept the module, and no datagram comes when the manager is gone. What is
         // left are connections whose programs have ended, and references to them in what their clocks have queued.
+        drop(self.service.take());
         drop(self.device.take());
         drop(self.manager.take());
         drop(self.files.take());
+        self.shared.clients().flush(&mut cx, s);
         while let Some(connection) = self.shared.any_on(None) {
             connection.abandon(&mut cx, s);
         }

@@ -10,12 +10,12 @@ use crate::connection::{
     PeerKey,
     PeerQp, //
 };
+use crate::consumer::Consumer;
 use crate::device::Device;
 use crate::question::{
     Name,
     Question, //
 };
-use crate::session::Consumer;
 use crate::watch::Watch;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     tables: Mutex<Tables>,
     /// Where clocks have their work done. Whoever unloads the module has the last reference.
     queue: Queue,
+    /// Where clients in the kernel are told of events: as long as their handlers take.
+    clients: Queue,
     /// The high half of the transaction IDs of this host.
     tid_high: u32,
     pub(crate) tally: Tally,
@@ -100,6 +102,7 @@ impl Shared {
     /// A manager without anything.
     pub(crate) fn new(s: Sleepable<'_>) -> Result<Arc<Self>> {
         let queue = Queue::slow(c"sib_cm", s)?;
+        let clients = Queue::slow(c"sib_cm_clients", s)?;
         let tid_high = rdma::random::u32();
         let watch = Watch::new(tid_high, s)?;
         Arc::pin_init(
@@ -117,6 +120,7 @@ impl Shared {
                     "Shared::tables"
                 ),
                 queue,
+                clients,
                 tid_high,
                 tally: Tally {
                     passed: Atomic::new(0),
@@ -130,6 +134,10 @@ impl Shared {
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    pub(crate) fn clients(&self) -> &Queue {
+        &self.clients
     }
 
     pub(crate) fn tid_high(&self) -> u32 {

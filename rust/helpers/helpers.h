@@ -8,6 +8,7 @@
 #ifndef SIB_HELPERS_H
 #define SIB_HELPERS_H
 
+#include "cm.h"
 #include "ib.h"
 #include "layout.h"
 #include "lock.h"

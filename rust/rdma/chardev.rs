@@ -7,6 +7,7 @@
 //! C headers: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h)
 
+use crate::call::Call;
 use crate::sync::{
     Cx,
     Sleepable,
@@ -31,10 +32,6 @@ use kernel::types::{
     ForeignOwnable,
     Opaque, //
 };
-use kernel::uaccess::{
-    UserPtr,
-    UserSlice, //
-};
 
 /// There is something to be read.
 const READABLE: bindings::__poll_t = bindings::POLLIN | bindings::POLLRDNORM;
@@ -52,8 +49,12 @@ pub trait Session: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// `ENOTTY` for a number that is not known.
-    fn ioctl(self: &Arc<Self>, cx: Cx<'_, Unlocked>, s: Sleepable<'_>, call: Call)
-        -> Result<isize>;
+    fn ioctl(
+        self: &Arc<Self>,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        call: Call<'_>,
+    ) -> Result<isize>;
 
     /// What is notified when [`Self::is_ready`] may have become true.
     fn waiters(&self) -> &PollCondVar;
@@ -63,36 +64,6 @@ pub trait Session: Send + Sync + Sized + 'static {
 
     /// The file has been closed.
     fn close(self: Arc<Self>, cx: Cx<'_, Unlocked>, s: Sleepable<'_>);
-}
-
-/// An ioctl.
-#[derive(Clone, Copy)]
-pub struct Call {
-    /// Its number.
-    pub number: u32,
-    /// Whether it must not wait.
-    pub nonblocking: bool,
-    argument: usize,
-}
-
-impl Call {
-    /// Reads the structure that the argument points to.
-    pub fn read<T: FromBytes + IntoBytes>(&self) -> Result<T> {
-        let mut value = T::new_zeroed();
-        self.slice::<T>()
-            .reader()
-            .read_slice(value.as_mut_bytes())?;
-        Ok(value)
-    }
-
-    /// Writes it.
-    pub fn write<T: IntoBytes + zerocopy::Immutable>(&self, value: &T) -> Result {
-        self.slice::<T>().writer().write_slice(value.as_bytes())
-    }
-
-    fn slice<T>(&self) -> UserSlice {
-        UserSlice::new(UserPtr::from_addr(self.argument), core::mem::size_of::<T>())
-    }
 }
 
 /// What the C side has.
@@ -229,11 +200,7 @@ impl<S: Session> Calls<S> {
         let flags = unsafe { (*file).f_flags };
         // SAFETY: Entered from the file layer.
         let (cx, s) = unsafe { Self::tokens() };
-        let call = Call {
-            number,
-            nonblocking: flags & bindings::O_NONBLOCK != 0,
-            argument,
-        };
+        let call = Call::of_program(number, flags & bindings::O_NONBLOCK != 0, argument);
         match session.ioctl(cx, s, call) {
             Ok(value) => value as c_long,
             Err(err) => err.to_errno() as c_long,

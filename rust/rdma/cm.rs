@@ -41,6 +41,7 @@
 
 mod adapter;
 mod agent;
+pub mod api;
 mod client;
 mod hook;
 mod paths;

@@ -5,6 +5,7 @@
 //! All `unsafe` code of the driver is in this crate; nothing else names the raw bindings. What a caller may
 //! do where is told by the tokens of [`sync`].
 
+pub mod call;
 pub mod chardev;
 pub mod cm;
 pub mod debugfs;

@@ -564,7 +564,7 @@ static void test_arguments(uint32_t listener)
 	struct sib_cm_create_id create = { .guid = active.guid ^ 1 };
 	struct sib_cm_listen listen = { .service_id = SERVICE + 2,
 					.id = listener };
-	struct sib_cm_id none = { .id = 0xfffffff };
+	struct sib_cm_destroy_id none = { .id = 0xfffffff };
 	struct sib_cm_send_req req;
 	struct sib_cm_send rtu;
 	struct sib_cm_event event;

@@ -334,7 +334,7 @@ static void disconnect(void)
 	event = await_event(CLIENT, SIB_CM_DREP_RECEIVED);
 	check_private(&event, "so long");
 	for (int i = 0; i < 2; i++) {
-		struct sib_cm_id id = { .id = desks[i].id };
+		struct sib_cm_destroy_id id = { .id = desks[i].id };
 
 		await_event(i, SIB_CM_TIMEWAIT_EXIT);
 		cm(i, SIB_CM_IOC_DESTROY_ID, &id);
@@ -358,7 +358,7 @@ static void call_nobody(void)
 		.max_cm_retries = 7,
 		.primary = cm_path(CLIENT, 1),
 	};
-	struct sib_cm_id id = { .id = req.id };
+	struct sib_cm_destroy_id id = { .id = req.id };
 	struct sib_cm_event event;
 
 	cm(CLIENT, SIB_CM_IOC_SEND_REQ, &req);

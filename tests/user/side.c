@@ -66,7 +66,7 @@ uint32_t new_id(struct side *side, uint64_t uid)
 
 void destroy(struct side *side, uint32_t id)
 {
-	struct sib_cm_id it = { .id = id };
+	struct sib_cm_destroy_id it = { .id = id };
 
 	order(side, SIB_CM_IOC_DESTROY_ID, &it);
 }

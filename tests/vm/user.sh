@@ -14,9 +14,9 @@ user() {
 	"$program" "$@"
 }
 
-# client NAME [PARAMETER]...: loads a client of ib_core, whose test runs meanwhile, and
-# shows what it says.
-client() {
+# client_loaded NAME [PARAMETER]...: loads a client of ib_core, whose test runs meanwhile,
+# and shows what it says.
+client_loaded() {
 	local flavour=stock module
 	[[ $(uname -r) != *-sib-debug* ]] || flavour=debug
 	module=/src/build/$flavour-clients/$1.ko
@@ -26,6 +26,11 @@ client() {
 		fail "the client has found a fault"
 	}
 	dmesg | grep "$1:"
+}
+
+# client NAME [PARAMETER]...: does the same, and unloads it.
+client() {
+	client_loaded "$@"
 	run rmmod "$1"
 }
 

@@ -40,7 +40,7 @@ struct sib_cm_create_id {
 };
 
 /* DESTROY_ID: ends what is under way. No event of the identifier comes afterwards. */
-struct sib_cm_id {
+struct sib_cm_destroy_id {
 	__u32 id;
 	__u32 reserved;
 };
@@ -318,7 +318,7 @@ struct sib_cm_event {
 
 #define SIB_CM_IOC_MAGIC 0xcb
 #define SIB_CM_IOC_CREATE_ID _IOWR(SIB_CM_IOC_MAGIC, 0, struct sib_cm_create_id)
-#define SIB_CM_IOC_DESTROY_ID _IOW(SIB_CM_IOC_MAGIC, 1, struct sib_cm_id)
+#define SIB_CM_IOC_DESTROY_ID _IOW(SIB_CM_IOC_MAGIC, 1, struct sib_cm_destroy_id)
 #define SIB_CM_IOC_ATTR_ID _IOWR(SIB_CM_IOC_MAGIC, 2, struct sib_cm_attr_id)
 #define SIB_CM_IOC_LISTEN _IOW(SIB_CM_IOC_MAGIC, 3, struct sib_cm_listen)
 #define SIB_CM_IOC_NOTIFY _IOW(SIB_CM_IOC_MAGIC, 4, struct sib_cm_notify)

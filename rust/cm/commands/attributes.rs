@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! INIT_QP_ATTR: what a program is to set in the queue pair of a connection.
+//! INIT_QP_ATTR: what a consumer is to set in the queue pair of a connection.
 
 use super::Desk;
 use crate::abi;
@@ -8,6 +8,7 @@ use crate::connection::{
     refused,
     Connection, //
 };
+use crate::consumer::Identifier;
 use crate::device::Ends;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -16,7 +17,6 @@ use proto::cm::{
     Attributes,
     Goal, //
 };
-use rdma::chardev::Call;
 use wire::mad::cm::Path;
 use wire::PKey;
 use zerocopy::{
@@ -69,9 +69,8 @@ struct Place {
     ah: abi::AhAttr,
 }
 
-impl Desk<'_> {
-    pub(super) fn init_qp_attr(&mut self, call: Call) -> Result {
-        let mut it: abi::InitQpAttr = call.read()?;
+impl<I: Identifier> Desk<'_, I> {
+    pub(super) fn init_qp_attr(&mut self, it: &mut abi::InitQpAttr) -> Result {
         let goal = match it.attr.qp_state {
             state::INIT => Goal::Init,
             state::RTR => Goal::Rtr,
@@ -83,12 +82,11 @@ impl Desk<'_> {
         if it.reserved != 0 || asked.as_bytes() != it.attr.as_bytes() {
             return Err(EINVAL);
         }
-        let connection = self.connection(it.id)?;
+        let connection = self.connection()?;
         let (attributes, pkey) = connection
             .inspect(|conn| Ok((conn.attributes(goal)?, conn.pkey())))
             .map_err(refused)?;
-        self.fill(&mut it.attr, &connection, attributes, pkey)?;
-        call.write(&it)
+        self.fill(&mut it.attr, &connection, attributes, pkey)
     }
 
     fn fill(

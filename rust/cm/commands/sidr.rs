@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The ioctls about services of datagrams.
+//! The orders about services of datagrams.
 
 use super::{
     bits,
@@ -12,11 +12,14 @@ use super::{
     TIME_BITS, //
 };
 use crate::abi;
+use crate::consumer::{
+    Identifier,
+    Purpose, //
+};
 use crate::question::{
     Name,
     Question, //
 };
-use crate::session::Purpose;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use proto::cm::{
@@ -38,7 +41,7 @@ use wire::{
     Qpn, //
 };
 
-impl Desk<'_> {
+impl<I: Identifier> Desk<'_, I> {
     pub(super) fn send_sidr_req(&mut self, it: &abi::SendSidrReq) -> Result {
         zero(&it.reserved)?;
         let data = private(&it.private_data, it.private_data_len.into(), Kind::SidrReq)?;
@@ -53,24 +56,22 @@ impl Desk<'_> {
             response: it.response_timeout,
             retries: it.retries,
         };
-        let question = self.inquirer(it.id, &path, it.pkey)?;
+        let question = self.inquirer(&path, it.pkey)?;
         let order = SidrEvent::Order(SidrOrder::Ask(&req, &path, timing, data));
         question.step(&mut self.cx, self.s, order, None)
     }
 
     /// The question of an identifier that asks: made at the first try.
-    fn inquirer(&mut self, id: u32, path: &Path, pkey: u16) -> Result<Arc<Question>> {
-        let shared = &self.session.shared;
-        let (device, present) = {
-            let mut ids = self.session.ids.lock();
-            let entry = ids.get(id)?;
-            let present = match &entry.purpose {
+    fn inquirer(&mut self, path: &Path, pkey: u16) -> Result<Arc<Question>> {
+        let shared = &self.ident.shared();
+        let (device, present) = self.ident.with(|device, _, purpose| {
+            let present = match purpose {
                 Purpose::Nothing => None,
                 Purpose::Question(question) => Some(question.clone()),
                 Purpose::Listener(_) | Purpose::Connection(_) => return Err(EINVAL),
             };
-            (entry.device.clone(), present)
-        };
+            Ok((device.clone(), present))
+        })?;
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(path).ok_or(EINVAL)?;
         let pkey_index = device.adapter.pkey_index(port, pkey)?;
@@ -84,10 +85,7 @@ impl Desk<'_> {
         let it = Resolution::new(request_id, tid);
         let question = Question::new(shared, &device, name, it, pkey_index)?;
         let inserted = shared.insert_question(&question).and_then(|()| {
-            let consumer = self
-                .session
-                .occupy(id, Purpose::Question(question.clone()))?;
-            question.belong(consumer);
+            question.belong(self.occupy(Purpose::Question(question.clone()))?);
             Ok(())
         });
         match inserted {
@@ -112,10 +110,10 @@ impl Desk<'_> {
             qkey: QKey::new(it.qkey),
             info,
         };
-        let question = match &self.session.ids.lock().get(it.id)?.purpose {
-            Purpose::Question(question) => question.clone(),
-            Purpose::Nothing | Purpose::Listener(_) | Purpose::Connection(_) => return Err(EINVAL),
-        };
+        let question = self.ident.with(|_, _, purpose| match purpose {
+            Purpose::Question(question) => Ok(question.clone()),
+            Purpose::Nothing | Purpose::Listener(_) | Purpose::Connection(_) => Err(EINVAL),
+        })?;
         let order = SidrEvent::Order(SidrOrder::Answer(&answer, data));
         question.step(&mut self.cx, self.s, order, None)
     }

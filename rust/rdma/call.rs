@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Orders that have a number and a structure, of programs or of the kernel.
+
+use core::marker::PhantomData;
+use kernel::prelude::*;
+use kernel::uaccess::{
+    UserPtr,
+    UserSlice, //
+};
+use zerocopy::{
+    FromBytes,
+    Immutable,
+    IntoBytes, //
+};
+
+/// Where the structure is.
+#[derive(Clone, Copy)]
+enum Argument {
+    /// At an address of the program that is being served.
+    Program(usize),
+    /// In memory of the kernel.
+    Kernel(*mut u8),
+}
+
+/// An order, lent for the call `'a`.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Whether it must not wait.
+    pub nonblocking: bool,
+    argument: Argument,
+    lent: PhantomData<&'a mut [u8]>,
+}
+
+impl Call<'_> {
+    /// An order of the program that is being served.
+    pub(crate) fn of_program(number: u32, nonblocking: bool, argument: usize) -> Self {
+        Self {
+            number,
+            nonblocking,
+            argument: Argument::Program(argument),
+            lent: PhantomData,
+        }
+    }
+
+    /// An order of the kernel, which does not wait.
+    ///
+    /// # Safety
+    ///
+    /// For its life `argument` points to the structure that belongs to the number, and nobody else uses that.
+    pub(crate) unsafe fn of_kernel(number: u32, argument: *mut c_void) -> Self {
+        Self {
+            number,
+            nonblocking: true,
+            argument: Argument::Kernel(argument.cast()),
+            lent: PhantomData,
+        }
+    }
+
+    /// Reads the structure that the argument points to, which has to be that of the number.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`; `EINVAL` if the structure is another one.
+    pub fn read<T: FromBytes + IntoBytes>(&self) -> Result<T> {
+        let mut value = T::new_zeroed();
+        let to = value.as_mut_bytes();
+        match self.argument {
+            Argument::Program(address) => {
+                UserSlice::new(UserPtr::from_addr(address), to.len())
+                    .reader()
+                    .read_slice(to)?;
+            }
+            Argument::Kernel(from) => {
+                self.check_size::<T>()?;
+                // SAFETY: There are so many bytes, as the number says so, and `to` is ours.
+                unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, to.len()) };
+            }
+        }
+        Ok(value)
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn write<T: IntoBytes + Immutable>(&self, value: &T) -> Result {
+        let from = value.as_bytes();
+        match self.argument {
+            Argument::Program(address) => UserSlice::new(UserPtr::from_addr(address), from.len())
+                .writer()
+                .write_slice(from),
+            Argument::Kernel(to) => {
+                self.check_size::<T>()?;
+                // SAFETY: There are so many bytes, as the number says so, and nobody else uses them.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+                Ok(())
+            }
+        }
+    }
+
+    fn check_size<T>(&self) -> Result {
+        if kernel::ioctl::_IOC_SIZE(self.number) != core::mem::size_of::<T>() {
+            return Err(EINVAL);
+        }
+        Ok(())
+    }
+}

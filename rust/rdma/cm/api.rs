@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Clients of a connection manager in other modules of the kernel.
+//!
+//! C header: `include/rdma/sib_cm.h`, whose functions are in `rust/cm/api.c`.
+
+use crate::call::Call;
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
+};
+use core::marker::PhantomData;
+use core::ptr;
+use kernel::error::from_result;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full,
+    Release, //
+};
+use kernel::sync::{
+    Arc,
+    ArcBorrow, //
+};
+use kernel::types::{
+    ForeignOwnable,
+    Opaque, //
+};
+use sib_bindings as bindings;
+
+/// What an identifier of a client is.
+pub trait Client: Send + Sync + Sized + 'static {
+    /// What all of them have in common.
+    type Shared: Send + Sync + 'static;
+    /// What a handler is told: `struct sib_cm_event`.
+    type Event: zerocopy::IntoBytes + zerocopy::Immutable;
+
+    /// Somebody makes an identifier for the HCA with this GUID.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none.
+    fn create(shared: &Arc<Self::Shared>, guid: u64, handle: Handle<Self>) -> Result<Arc<Self>>;
+
+    /// What it is made with.
+    fn handle(&self) -> &Handle<Self>;
+
+    /// Gives an order.
+    fn command(
+        self: &Arc<Self>,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        call: Call<'_>,
+    ) -> Result<isize>;
+
+    /// The client lets go of it. When this returns, its handler is not running, and never will.
+    fn destroy(self: Arc<Self>, cx: Cx<'_, Unlocked>, s: Sleepable<'_>);
+}
+
+/// An identifier as its client has it.
+///
+/// # Invariants
+///
+/// `owned` is null, or comes from [`ForeignOwnable::into_foreign`] of the `Arc<C>` that this is a part of. Then it is
+/// the reference of the client.
+pub struct Handle<C: Client> {
+    raw: Opaque<bindings::sib_cm_id>,
+    owned: Atomic<*mut C>,
+    client: PhantomData<Arc<C>>,
+}
+
+// SAFETY: What is in `raw` is written before the client has it, but for the context, which is the client's to guard.
+unsafe impl<C: Client> Send for Handle<C> {}
+// SAFETY: As above.
+unsafe impl<C: Client> Sync for Handle<C> {}
+
+impl<C: Client> Handle<C> {
+    /// One like `template`.
+    ///
+    /// # Safety
+    ///
+    /// `template` is valid for the call. Its handler may be called, with an identifier that has its context.
+    unsafe fn like(template: *const bindings::sib_cm_id) -> Self {
+        // INVARIANT: Nobody has it yet.
+        Self {
+            // SAFETY: Promised by the caller.
+            raw: Opaque::new(unsafe { template.read() }),
+            owned: Atomic::new(ptr::null_mut()),
+            client: PhantomData,
+        }
+    }
+
+    /// One with the handler and the context of this one.
+    pub fn another(&self) -> Self {
+        // SAFETY: It has been made by `like`, of what has this handler and this context.
+        unsafe { Self::like(self.raw.get()) }
+    }
+
+    /// Gives the C side a reference of `client`, of which its handle is to be a part. To be done once.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is none.
+    pub fn give(client: &Arc<C>) -> Result {
+        let handle = ptr::from_ref(client.handle());
+        let offset = handle.addr().wrapping_sub(Arc::as_ptr(client).addr());
+        if offset >= size_of::<C>() {
+            return Err(EINVAL);
+        }
+        let handle = client.handle();
+        // SAFETY: The C side has not got it.
+        unsafe { (*handle.raw.get()).core = ptr::from_ref(handle).cast_mut().cast() };
+        let owned = client.clone().into_foreign().cast::<C>();
+        // INVARIANT: Checked above.
+        handle.owned.store(owned, Release);
+        Ok(())
+    }
+
+    /// Takes the reference of its client back, if that has one.
+    pub fn take(&self) -> Option<Arc<C>> {
+        let owned = self.owned.xchg(ptr::null_mut(), Full);
+        // SAFETY: By the invariant; the exchange gives it to one taker.
+        (!owned.is_null()).then(|| unsafe { Arc::from_foreign(owned.cast()) })
+    }
+
+    /// Calls the handler, about `about`. Returns whether that is to stay.
+    pub fn call(
+        &self,
+        _cx: &mut Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        about: &Self,
+        event: &C::Event,
+    ) -> bool {
+        const { assert!(size_of::<C::Event>() == size_of::<bindings::sib_cm_event>()) };
+        // SAFETY: Nobody writes to the handler.
+        let handler = unsafe { (*self.raw.get()).cm_handler };
+        // SAFETY: By `like`, with an identifier of the same context. The event has the layout of the C structure.
+        handler.is_none_or(|handler| unsafe {
+            handler(about.raw.get(), ptr::from_ref(event).cast()) == 0
+        })
+    }
+}
+
+/// What the functions of the header come to, as long as this lives, which is longer than any client is loaded.
+///
+/// # Invariants
+///
+/// The C side has `_core`, which has the address of `_shared`.
+pub struct Service<C: Client> {
+    _core: KBox<bindings::sib_cm_core>,
+    _shared: Arc<C::Shared>,
+}
+
+// SAFETY: It may be dropped by any task; the rest is `Send`.
+unsafe impl<C: Client> Send for Service<C> {}
+// SAFETY: A shared reference gives access to nothing.
+unsafe impl<C: Client> Sync for Service<C> {}
+
+impl<C: Client> Service<C> {
+    /// To be called when the module is loaded, and dropped when it is removed: no module that uses it is there before
+    /// and after.
+    pub fn new(shared: Arc<C::Shared>) -> Result<Self> {
+        let core = bindings::sib_cm_core {
+            shared: Arc::as_ptr(&shared).cast_mut().cast(),
+            create: Some(create::<C>),
+            destroy: Some(destroy::<C>),
+            command: Some(command::<C>),
+        };
+        let core = KBox::new(core, GFP_KERNEL)?;
+        // SAFETY: It stays in place until `drop`.
+        unsafe { bindings::sib_cm_set_core(&*core) };
+        // INVARIANT: Just set.
+        Ok(Self {
+            _core: core,
+            _shared: shared,
+        })
+    }
+}
+
+impl<C: Client> Drop for Service<C> {
+    fn drop(&mut self) {
+        // SAFETY: There are no clients any more.
+        unsafe { bindings::sib_cm_set_core(ptr::null()) };
+    }
+}
+
+/// The tokens of a call by a client.
+///
+/// # Safety
+///
+/// The caller is a task, and holds no lock of this driver.
+unsafe fn tokens<'a>() -> (Cx<'a, Unlocked>, Sleepable<'a>) {
+    // SAFETY: Promised by the caller.
+    unsafe { (Cx::root(), Sleepable::new()) }
+}
+
+/// # Safety
+///
+/// `shared` is that of a [`Service`] of `C`, and `template` valid for the call, with a handler that may be called until
+/// the identifier is destroyed. A task that holds no lock of this driver.
+unsafe extern "C" fn create<C: Client>(
+    shared: *mut c_void,
+    guid: u64,
+    template: *const bindings::sib_cm_id,
+) -> *mut bindings::sib_cm_id {
+    // SAFETY: The service has a reference, and it lives.
+    let shared = unsafe { ArcBorrow::<C::Shared>::from_raw(shared.cast_const().cast()) };
+    // SAFETY: Promised by the caller.
+    let handle = unsafe { Handle::like(template) };
+    let made = C::create(&shared.into(), guid, handle).and_then(|client| {
+        Handle::give(&client)?;
+        Ok(client.handle().raw.get())
+    });
+    made.unwrap_or_else(|err| err.to_ptr())
+}
+
+/// # Safety
+///
+/// `id` is that of a client that has not destroyed it.
+unsafe fn handle_of<'a, C: Client>(id: *mut bindings::sib_cm_id) -> &'a Handle<C> {
+    // SAFETY: `give` has written it, and the reference of the client keeps it.
+    unsafe { &*(*id).core.cast::<Handle<C>>() }
+}
+
+/// # Safety
+///
+/// As [`command`].
+unsafe extern "C" fn destroy<C: Client>(id: *mut bindings::sib_cm_id) {
+    // SAFETY: Promised by the caller.
+    let client = unsafe { handle_of::<C>(id) }.take();
+    // SAFETY: Promised by the caller.
+    let (cx, s) = unsafe { tokens() };
+    if let Some(client) = client {
+        client.destroy(cx, s);
+    }
+}
+
+/// # Safety
+///
+/// `id` is that of a client that has not destroyed it, and does not meanwhile; `arg` is what belongs to the number. A
+/// task that holds no lock of this driver.
+unsafe extern "C" fn command<C: Client>(
+    id: *mut bindings::sib_cm_id,
+    number: c_uint,
+    arg: *mut c_void,
+) -> c_int {
+    from_result(|| {
+        // SAFETY: Promised by the caller.
+        let handle = unsafe { handle_of::<C>(id) };
+        let owned = handle.owned.load(Acquire);
+        // SAFETY: By the invariant, and the client keeps its reference for the call.
+        let client: Arc<C> = unsafe { Arc::<C>::borrow(owned.cast()) }.into();
+        // SAFETY: Promised by the caller.
+        let (cx, s) = unsafe { tokens() };
+        // SAFETY: As above.
+        let call = unsafe { Call::of_kernel(number, arg) };
+        client.command(cx, s, call)?;
+        Ok(0)
+    })
+}
