@@ -62,7 +62,10 @@ asks 1 "dlid\.*$(lid sib1)$" PR --sgid "$(gid sib0)" --dgid "$(gid sib1)"
 asks 25 'PathRecord dump' PR
 asks 1 'ff12:401b:ffff::ffff:ffff' -g
 asks some 'ff12:601b:ffff::1' -g
-refused SMIR
+asks 1 'SMState\.*3$' SMIR
+asks 5 'GUIDInfo Record dump' GIR
+asks 1 "GUID 0\.*0x$(gid sib1 | cut -d : -f 5- | tr -d :)" GIR "$(lid sib1)"
+refused SWIR
 
 step "IP over InfiniBand"
 addresses

@@ -207,9 +207,10 @@ administration() {
 	shows 'MGID\.*ff12:401b:ffff::ffff:ffff' saquery -g
 	counts $HOSTS 'fe80::.*\(sib[123]' saquery --smkey 1 -m 0xc000
 	counts 0 'ServiceRecord dump' saquery SR
+	counts 1 'SMState\.*3$' saquery SMIR
+	counts $LIDS 'GUIDInfo Record dump' saquery GIR
 	if [ "$MANAGER" = opensm ]; then
 		counts 1 'SMInfoRecord dump' saquery SMIR
-		counts $LIDS 'GUIDInfo Record dump' saquery GIR
 		counts $SWITCHES 'SwitchInfoRecord dump' saquery SWIR
 		counts $((2 * LINKS)) 'LinkRecord dump' saquery LR
 		counts $SWITCHES 'LFT Record dump' saquery LFTR
@@ -217,6 +218,7 @@ administration() {
 		shows 'VLArbTableRecord dump' saquery VLAR
 		told saquery IIR
 	else
+		counts $SWITCHES 'SMInfoRecord dump' saquery SMIR
 		for record in SWIR LR LFTR SL2VL VLAR IIR; do
 			refuses 'combination is not supported' saquery $record
 		done

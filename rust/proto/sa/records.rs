@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! NodeRecord and PortInfoRecord: what subnet management has told (IBA "NodeRecord", "PortInfoRecord").
+//! NodeRecord, PortInfoRecord, SMInfoRecord and GUIDInfoRecord: what subnet management has told, or given (IBA
+//! "NodeRecord", "PortInfoRecord", "SMInfoRecord", "GUIDInfoRecord").
 
 use super::component::{
     matches,
@@ -15,14 +16,18 @@ use crate::sm::{
     Port, //
 };
 use wire::mad::sa::{
+    GuidInfoRecord,
     NodeRecord,
     PortInfoRecord,
     Record,
+    SmInfoRecord,
     DATA_LEN, //
 };
 use wire::mad::smp::{
+    GuidInfo,
     NodeInfo,
-    PortInfo, //
+    PortInfo,
+    SmInfo, //
 };
 
 /// The components of a NodeRecord.
@@ -48,6 +53,20 @@ const PORT: Components = &[
     // violations to OverrunErrors
     (384, 16), (400, 16), (416, 16), (432, 8), (443, 5), (451, 5), (456, 4), (460, 4),
 ];
+
+/// The components of an SMInfoRecord.
+#[rustfmt::skip]
+const SM: Components = &[(0, 16), (16, 0), (32, 64), (96, 64), (160, 32), (192, 4), (196, 4)];
+
+/// The components of a GUIDInfoRecord.
+#[rustfmt::skip]
+const GUID: Components = &[
+    (0, 16), (16, 8), (24, 0), (32, 0), (64, 64), (128, 64), (192, 64), (256, 64), (320, 64), (384, 64),
+    (448, 64), (512, 64),
+];
+
+/// The largest number of blocks of GUIDs that a port has.
+const GUID_BLOCKS: usize = u8::MAX.div_ceil(GuidInfo::ENTRIES as u8) as usize;
 
 /// The uppermost bit of the attribute modifier: bits of the capability mask that are asked for are to be set, whatever
 /// others are.
@@ -121,6 +140,60 @@ pub(super) fn port<M: sm::Storage>(
         }
     }
     if is_asked(mask, PORT, request, &record) {
+        Found::Record(record)
+    } else {
+        Found::Nothing
+    }
+}
+
+/// The SMInfoRecord of the subnet manager in a place.
+pub(super) fn subnet_manager<M: sm::Storage>(
+    manager: &Manager<M>,
+    request: &Request,
+    place: usize,
+) -> Found<SmInfoRecord> {
+    let Some(known) = manager.manager_at(place) else {
+        return Found::End;
+    };
+    // Keys are between subnet managers.
+    let record = known.map(|(lid, info)| SmInfoRecord {
+        lid,
+        info: SmInfo { sm_key: 0, ..info },
+    });
+    match record {
+        Some(record) if is_asked(request.sa().component_mask(), SM, request, &record) => {
+            Found::Record(record)
+        }
+        _ => Found::Nothing,
+    }
+}
+
+/// The GUIDInfoRecord in a place. Ports have their own GUID, and the subnet manager gives no others.
+pub(super) fn guids<M: sm::Storage>(
+    manager: &Manager<M>,
+    request: &Request,
+    place: usize,
+) -> Found<GuidInfoRecord> {
+    let (index, block) = (
+        place.checked_div(GUID_BLOCKS).unwrap_or_default(),
+        place.checked_rem(GUID_BLOCKS).unwrap_or_default(),
+    );
+    let Some((_, port)) = port_in(manager, index) else {
+        return Found::End;
+    };
+    let first = block.saturating_mul(GuidInfo::ENTRIES);
+    if !manager.is_end_port(port) || first >= usize::from(port.info().guid_cap) {
+        return Found::Nothing;
+    }
+    let mut record = GuidInfoRecord {
+        lid: port.lid(),
+        block: block as u8,
+        ..GuidInfoRecord::default()
+    };
+    if let (0, Some(own)) = (block, record.guids.0.first_mut()) {
+        *own = port.guid();
+    }
+    if is_asked(request.sa().component_mask(), GUID, request, &record) {
         Found::Record(record)
     } else {
         Found::Nothing

@@ -21,6 +21,7 @@ use wire::mad::sa::{
     cap,
     method as sa_method,
     status as sa_status,
+    GuidInfoRecord,
     McMemberRecord,
     NodeRecord,
     PathRecord,
@@ -28,6 +29,7 @@ use wire::mad::sa::{
     Record,
     Rmpp,
     ServiceRecord,
+    SmInfoRecord,
     DATA_LEN,
     OFFSET_UNIT, //
 };
@@ -93,6 +95,8 @@ enum Query {
     Paths(Ends),
     Nodes,
     Ports,
+    Managers,
+    Guids,
     Groups,
     Services,
 }
@@ -104,6 +108,8 @@ impl Query {
             Self::Paths(_) => PathRecord::SIZE,
             Self::Nodes => NodeRecord::SIZE,
             Self::Ports => PortInfoRecord::SIZE,
+            Self::Managers => SmInfoRecord::SIZE,
+            Self::Guids => GuidInfoRecord::SIZE,
             Self::Groups => McMemberRecord::SIZE,
             Self::Services => ServiceRecord::SIZE,
         };
@@ -334,6 +340,8 @@ impl<S: Storage> Agent<S> {
             attr::PATH_RECORD => Query::Paths(self.ends(manager, request)?),
             attr::NODE_RECORD => Query::Nodes,
             attr::PORT_INFO_RECORD => Query::Ports,
+            attr::SM_INFO_RECORD => Query::Managers,
+            attr::GUID_INFO_RECORD => Query::Guids,
             attr::MC_MEMBER_RECORD => Query::Groups,
             attr::SERVICE_RECORD => Query::Services,
             _ => return Err(Refusal(status::ATTRIBUTE_UNSUPPORTED)),
@@ -352,6 +360,8 @@ impl<S: Storage> Agent<S> {
             Query::Paths(ends) => self.path(manager, request, ends, place).answer(),
             Query::Nodes => super::records::node(manager, request, place).answer(),
             Query::Ports => super::records::port(manager, request, place, trusted).answer(),
+            Query::Managers => super::records::subnet_manager(manager, request, place).answer(),
+            Query::Guids => super::records::guids(manager, request, place).answer(),
             Query::Groups => self.group_record(manager, request, place, trusted).answer(),
             Query::Services => self.services.look(request, place).answer(),
         }

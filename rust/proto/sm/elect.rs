@@ -33,6 +33,7 @@ use wire::mad::{
     method,
     status, //
 };
+use wire::Lid;
 
 /// The largest number of other subnet managers that are asked.
 const MAX_RIVALS: usize = 16;
@@ -131,6 +132,17 @@ impl<S: Storage> Manager<S> {
             priority: self.config.priority,
             state: state as u8,
         }
+    }
+
+    /// A subnet manager that is known, this one first, and where it is. `None` past the last one; `Some(None)` is one
+    /// that has not told about itself.
+    pub(crate) fn manager_at(&self, place: usize) -> Option<Option<(Lid, SmInfo)>> {
+        let Some(index) = place.checked_sub(1) else {
+            return Some(Some((self.lid(), self.sm_info())));
+        };
+        let rival = self.rivals.get(index)?;
+        let lid = self.port_at(rival.port).map(|(_, port)| port.lid());
+        Some(lid.zip(rival.told))
     }
 
     fn rank_of(&self, rival: &Rival, told: &SmInfo) -> Rank {

@@ -5,6 +5,7 @@
 //! A request names an attribute, and by [`Sa::component_mask`] the components of it that count. Tables
 //! that do not fit one datagram are cut to segments: see [`rmpp`].
 
+mod info;
 mod inform;
 mod multicast;
 mod node;
@@ -12,6 +13,10 @@ mod path;
 pub mod rmpp;
 mod service;
 
+pub use info::{
+    GuidInfoRecord,
+    SmInfoRecord, //
+};
 pub use inform::InformInfo;
 pub use multicast::{
     McMemberRecord,

@@ -47,7 +47,7 @@ fn what_is_not_supported_is_told() {
         (with(&|header| header.base_version = 2), 0x81, 0x0004),
         (with(&|header| header.method = 0x44), 0xc4, 0x0008),
         (
-            with(&|header| header.attr_id = attr::GUID_INFO_RECORD),
+            with(&|header| header.attr_id = attr::SWITCH_INFO_RECORD),
             0x81,
             0x000c,
         ),
@@ -69,7 +69,7 @@ fn what_is_not_supported_is_told() {
         (
             with(&|header| {
                 header.method = method::SET;
-                header.attr_id = attr::GUID_INFO_RECORD;
+                header.attr_id = attr::SWITCH_INFO_RECORD;
             }),
             0x81,
             0x000c,

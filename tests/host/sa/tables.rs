@@ -17,6 +17,7 @@ use crate::shapes::{
 };
 use crate::world::World;
 use crate::{
+    guid_of,
     millis,
     served,
     LIMIT, //
@@ -26,12 +27,14 @@ use wire::mad::sa::{
     method as sa_method,
     notice,
     status,
+    GuidInfoRecord,
     InformInfo,
     McMemberRecord,
     NodeRecord,
     PathRecord,
     PortInfoRecord,
     ServiceRecord,
+    SmInfoRecord,
     JOIN_FULL, //
 };
 use wire::mad::smp::trap::{
@@ -41,7 +44,9 @@ use wire::mad::smp::trap::{
 };
 use wire::mad::smp::{
     NodeType,
-    PortState, //
+    PortState,
+    SmInfo,
+    SmState, //
 };
 use wire::mad::{
     method,
@@ -166,6 +171,73 @@ fn nodes_and_ports() {
     let told: Vec<PortInfoRecord> = table(&mut world, at, managers).expect("a table");
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].lid, world.seats[0].manager.lid());
+}
+
+/// The master of the subnet, and one that stands by.
+#[test]
+fn subnet_managers() {
+    let shape = line(4, 1);
+    let (mut world, ports) = served(&shape);
+    let at = ports[0];
+    let config = proto::sm::Config::new(guid_of(&world, 3));
+    world.seat((3, 0), crate::nodes::manager(config, shape.build().1));
+    world.pass(millis(10_000));
+    // What is told is what the last sweep has found.
+    world.sweep(0);
+    world.pass(millis(10_000));
+    let all = request(method::GET, 0, &SmInfoRecord::default());
+    let mut told: Vec<SmInfoRecord> = table(&mut world, at, all).expect("a table");
+    told.sort_by_key(|told| told.info.state);
+    let known: Vec<_> = told.iter().map(|told| (told.lid, told.info.guid)).collect();
+    let wanted = [3, 0].map(|node| (world.lid((node, 0)), gid(&world, (node, 0)).guid()));
+    assert_eq!(known, wanted);
+    let states = told.iter().map(|told| told.info.state);
+    assert!(states.eq([SmState::Standby as u8, SmState::Master as u8]));
+    let wish = SmInfoRecord {
+        info: SmInfo {
+            state: SmState::Master as u8,
+            ..SmInfo::default()
+        },
+        lid: world.lid((3, 0)),
+    };
+    let master = get(&mut world, at, method::GET, SmInfoRecord::STATE, &wish).expect("it is told");
+    assert_eq!(master.lid, world.lid((0, 0)));
+    let by_lid = get(&mut world, at, method::GET, SmInfoRecord::LID, &wish).expect("it is told");
+    assert_eq!(by_lid.info.guid, gid(&world, (3, 0)).guid());
+    let both = SmInfoRecord::STATE | SmInfoRecord::LID;
+    let none = get(&mut world, at, method::GET, both, &wish);
+    assert_eq!(none, Err(status::NO_RECORDS));
+}
+
+#[test]
+fn guids_of_ports() {
+    let (mut world, ports) = served(&mesh(3, 3, 1));
+    let at = ports[0];
+    let all = request(method::GET, 0, &GuidInfoRecord::default());
+    let told: Vec<GuidInfoRecord> = table(&mut world, at, all).expect("a table");
+    assert_eq!(told.len(), world.seats[0].manager.end_ports().count());
+    let lids: BTreeSet<_> = told.iter().map(|told| told.lid.get()).collect();
+    assert_eq!(lids.len(), told.len());
+    let mut wish = GuidInfoRecord {
+        lid: world.lid(ports[4]),
+        ..GuidInfoRecord::default()
+    };
+    let both = GuidInfoRecord::LID | GuidInfoRecord::BLOCK;
+    let one = get(&mut world, at, method::GET, both, &wish).expect("it is told");
+    assert_eq!(one.guids.0[0], gid(&world, ports[4]).guid());
+    assert!(one.guids.0[1..].iter().all(|guid| guid.get() == 0));
+    wish.guids = one.guids;
+    let by_guid = get(
+        &mut world,
+        at,
+        method::GET,
+        GuidInfoRecord::FIRST_GUID,
+        &wish,
+    );
+    assert_eq!(by_guid.expect("it is told").lid, wish.lid);
+    wish.block = 1;
+    let none = get(&mut world, at, method::GET, both, &wish);
+    assert_eq!(none, Err(status::NO_RECORDS));
 }
 
 const SERVICE: u64 = ServiceRecord::ID_MASK | ServiceRecord::GID | ServiceRecord::PKEY;
