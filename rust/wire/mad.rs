@@ -6,6 +6,7 @@
 mod bits;
 pub mod cm;
 mod common;
+mod datagram;
 pub mod perf;
 pub mod sa;
 pub mod smp;

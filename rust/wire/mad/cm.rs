@@ -58,13 +58,13 @@ pub use sidr::{
 };
 
 use super::bits::attribute;
+use super::datagram::datagram;
 use super::{
     class,
     method,
     MadHeader,
     RawHeader,
-    CLASS_VERSION_2,
-    MAD_LEN, //
+    CLASS_VERSION_2, //
 };
 use zerocopy_derive::{
     FromBytes,
@@ -123,6 +123,8 @@ pub struct Cm {
     data: [u8; DATA_LEN],
 }
 
+datagram!(Cm);
+
 impl Cm {
     /// A datagram with one of [`attr`] and a transaction ID, otherwise empty.
     pub fn new(attr_id: u16, tid: u64) -> Self {
@@ -138,24 +140,6 @@ impl Cm {
             header: header.to_raw(),
             data: [0; DATA_LEN],
         }
-    }
-
-    /// The datagram in `bytes`.
-    #[inline]
-    pub fn from_bytes(bytes: &[u8; MAD_LEN]) -> &Self {
-        zerocopy::transmute_ref!(bytes)
-    }
-
-    /// The bytes of the datagram.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8; MAD_LEN] {
-        zerocopy::transmute_ref!(self)
-    }
-
-    /// The common header.
-    #[inline]
-    pub const fn header(&self) -> MadHeader {
-        MadHeader::from_raw(&self.header)
     }
 
     /// The transaction ID.
@@ -293,7 +277,7 @@ mod tests {
         for attr_id in attr::REQ..=attr::APR {
             let len = Kind::from_attr(attr_id).unwrap().private_len();
             let mut cm = Cm::new(attr_id, 1);
-            cm.set_private_data(&[0xa5; MAD_LEN]);
+            cm.set_private_data(&[0xa5; crate::mad::MAD_LEN]);
             assert_eq!(cm.private_data().len(), len);
             assert!(cm.private_data().iter().all(|byte| *byte == 0xa5));
             assert!(cm.data()[..DATA_LEN - len].iter().all(|byte| *byte == 0));

@@ -10,12 +10,8 @@ pub use port_counters::{
     PortCountersExtended, //
 };
 
-use super::{
-    ClassPortInfo,
-    MadHeader,
-    RawHeader,
-    MAD_LEN, //
-};
+use super::datagram::datagram;
+use super::{ClassPortInfo, MadHeader, RawHeader};
 use zerocopy_derive::{
     FromBytes,
     Immutable,
@@ -88,6 +84,8 @@ pub struct PerfMad {
     data: [u8; DATA_LEN],
 }
 
+datagram!(PerfMad);
+
 impl PerfMad {
     /// A datagram with `header`, otherwise zero.
     pub fn new(header: &MadHeader) -> Self {
@@ -96,36 +94,6 @@ impl PerfMad {
             reserved: [0; 40],
             data: [0; DATA_LEN],
         }
-    }
-
-    /// The datagram in `bytes`.
-    #[inline]
-    pub fn from_bytes(bytes: &[u8; MAD_LEN]) -> &Self {
-        zerocopy::transmute_ref!(bytes)
-    }
-
-    /// The datagram in `bytes`, to change it there.
-    #[inline]
-    pub fn from_bytes_mut(bytes: &mut [u8; MAD_LEN]) -> &mut Self {
-        zerocopy::transmute_mut!(bytes)
-    }
-
-    /// The bytes of the datagram.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8; MAD_LEN] {
-        zerocopy::transmute_ref!(self)
-    }
-
-    /// The common header.
-    #[inline]
-    pub const fn header(&self) -> MadHeader {
-        MadHeader::from_raw(&self.header)
-    }
-
-    /// Sets the common header.
-    #[inline]
-    pub fn set_header(&mut self, header: &MadHeader) {
-        self.header = header.to_raw();
     }
 
     /// The attribute's bytes.

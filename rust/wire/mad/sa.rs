@@ -37,13 +37,8 @@ pub use rmpp::Rmpp;
 pub use service::ServiceRecord;
 
 use super::bits::attribute;
-use super::{
-    ClassPortInfo,
-    MadHeader,
-    Notice,
-    RawHeader,
-    MAD_LEN, //
-};
+use super::datagram::datagram;
+use super::{ClassPortInfo, MadHeader, Notice, RawHeader};
 use crate::types::Gid;
 use zerocopy::byteorder::big_endian::{
     U16,
@@ -197,6 +192,8 @@ pub struct Sa {
     data: [u8; DATA_LEN],
 }
 
+datagram!(Sa);
+
 impl Sa {
     /// A datagram with `header`, otherwise zero.
     pub fn new(header: &MadHeader) -> Self {
@@ -209,36 +206,6 @@ impl Sa {
             component_mask: U64::ZERO,
             data: [0; DATA_LEN],
         }
-    }
-
-    /// The datagram in `bytes`.
-    #[inline]
-    pub fn from_bytes(bytes: &[u8; MAD_LEN]) -> &Self {
-        zerocopy::transmute_ref!(bytes)
-    }
-
-    /// The datagram in `bytes`, to change it there.
-    #[inline]
-    pub fn from_bytes_mut(bytes: &mut [u8; MAD_LEN]) -> &mut Self {
-        zerocopy::transmute_mut!(bytes)
-    }
-
-    /// The bytes of the datagram.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8; MAD_LEN] {
-        zerocopy::transmute_ref!(self)
-    }
-
-    /// The common header.
-    #[inline]
-    pub const fn header(&self) -> MadHeader {
-        MadHeader::from_raw(&self.header)
-    }
-
-    /// Sets the common header.
-    #[inline]
-    pub fn set_header(&mut self, header: &MadHeader) {
-        self.header = header.to_raw();
     }
 
     /// How the datagram belongs to a longer message.

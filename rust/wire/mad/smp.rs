@@ -47,13 +47,13 @@ pub use vl::{
     VlWeight, //
 };
 
+use super::datagram::datagram;
 use super::{
     class,
     status,
     MadHeader,
     Notice,
-    RawHeader,
-    MAD_LEN, //
+    RawHeader, //
 };
 use crate::types::{
     Lid,
@@ -176,6 +176,8 @@ pub struct Smp {
     return_path: [u8; PATH_LEN],
 }
 
+datagram!(Smp);
+
 impl Smp {
     /// A packet with `header`, otherwise zero but for the permissive LIDs of a purely directed
     /// route.
@@ -196,36 +198,6 @@ impl Smp {
             initial_path: [0; PATH_LEN],
             return_path: [0; PATH_LEN],
         }
-    }
-
-    /// The packet in `bytes`.
-    #[inline]
-    pub fn from_bytes(bytes: &[u8; MAD_LEN]) -> &Self {
-        zerocopy::transmute_ref!(bytes)
-    }
-
-    /// The packet in `bytes`, to change it there.
-    #[inline]
-    pub fn from_bytes_mut(bytes: &mut [u8; MAD_LEN]) -> &mut Self {
-        zerocopy::transmute_mut!(bytes)
-    }
-
-    /// The bytes of the packet.
-    #[inline]
-    pub fn as_bytes(&self) -> &[u8; MAD_LEN] {
-        zerocopy::transmute_ref!(self)
-    }
-
-    /// The common header.
-    #[inline]
-    pub const fn header(&self) -> MadHeader {
-        MadHeader::from_raw(&self.header)
-    }
-
-    /// Sets the common header.
-    #[inline]
-    pub fn set_header(&mut self, header: &MadHeader) {
-        self.header = header.to_raw();
     }
 
     /// Whether the packet is of the directed-route class.
@@ -472,7 +444,7 @@ mod tests {
 
     #[test]
     fn in_place() {
-        let mut bytes = [0; MAD_LEN];
+        let mut bytes = [0; crate::mad::MAD_LEN];
         Smp::from_bytes_mut(&mut bytes).set_method(method::GET_RESP);
         assert_eq!(bytes[3], 0x81);
     }
