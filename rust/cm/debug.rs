@@ -61,10 +61,6 @@ impl Control for Datagrams {
         writeln!(f, "passed {passed}")?;
         writeln!(f, "consumed {consumed}")
     }
-
-    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
-        Err(EPERM)
-    }
 }
 
 /// `connections`: one line each.
@@ -109,10 +105,6 @@ impl Control for Connections {
         }
         Ok(())
     }
-
-    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
-        Err(EPERM)
-    }
 }
 
 /// `watched`: what has been done for connections of ib_cm, and one line for each of them.
@@ -126,10 +118,6 @@ impl Control for Watched {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
         self.0.watch.show(cx, s, f)
-    }
-
-    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
-        Err(EPERM)
     }
 }
 
@@ -182,9 +170,5 @@ impl Control for Questions {
             question.inspect(|it| question_line(f, it))?;
         }
         Ok(())
-    }
-
-    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _text: &str) -> Result {
-        Err(EPERM)
     }
 }

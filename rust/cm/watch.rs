@@ -557,6 +557,9 @@ impl Watch {
         device: &Arc<Device>,
         qpn: u32,
     ) -> Verdict {
+        if Level::of(device) == Level::Off {
+            return Verdict::Pass;
+        }
         let mut table = self.table.lock();
         match table.of_qp(device, qpn) {
             Some(entry) if !entry.watched.is_foreign() => withhold(),
@@ -598,13 +601,7 @@ impl Watch {
     /// Forgets all connections of an HCA.
     pub(crate) fn forget(&self, cx: &mut Cx<'_, Unlocked>, device: &Arc<Device>) {
         let mut table = self.table.lock();
-        // What is about others is lost with what is about this one; nothing comes of this one any more.
-        loop {
-            let item = cx.lock(&self.inbox).pop();
-            if item.is_none() {
-                break;
-            }
-        }
+        cx.lock(&self.inbox).forget(device);
         while let Some(name) = table.find(|entry| Arc::ptr_eq(&entry.device, device)) {
             table.remove(name);
         }

@@ -43,8 +43,10 @@ pub trait Control: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// What the writer gets to see.
-    fn store(&self, cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>, text: &str) -> Result;
+    /// What the writer gets to see: `EPERM` unless there is something to be written.
+    fn store(&self, _cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>, _text: &str) -> Result {
+        Err(EPERM)
+    }
 }
 
 struct Adapter<T>(T);

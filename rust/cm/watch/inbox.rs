@@ -62,9 +62,23 @@ impl Inbox {
 
     /// Takes the oldest.
     pub(super) fn pop(&mut self) -> Option<Item> {
-        self.len = self.len.checked_sub(1)?;
-        let item = self.slots.get_mut(self.first)?.take();
-        self.first = self.first.wrapping_add(1) % CAPACITY;
-        item
+        loop {
+            self.len = self.len.checked_sub(1)?;
+            let item = self.slots.get_mut(self.first)?.take();
+            self.first = self.first.wrapping_add(1) % CAPACITY;
+            if item.is_some() {
+                return item;
+            }
+        }
+    }
+
+    /// Drops what is about `device`.
+    pub(super) fn forget(&mut self, device: &Arc<Device>) {
+        for slot in self.slots.iter_mut() {
+            if matches!(slot, Some(Item::Sent(of, ..) | Item::Gone(of, _)) if Arc::ptr_eq(of, device))
+            {
+                *slot = None;
+            }
+        }
     }
 }
