@@ -4,9 +4,10 @@
 //!
 //! To send a small message by UDP takes many times what it takes to post one, and sending several at once hardly takes
 //! more. A task that waits for answers is served best if it sends at once by itself. One that posts message upon
-//! message is held up by that: it comes back as soon as it is let go, without a completion or a request of its peer. That tells
-//! them apart. What such a task posts is left to a worker, until so much waits that sending it pays; the worker runs
-//! at once if a processor is free, and else the task goes on to post.
+//! message is held up by that: it comes back as soon as it is let go, without a completion or a request of its peer.
+//! That tells them apart. What such a task posts is left to a worker, until so much waits that sending it pays; the
+//! worker runs at once if a processor is free, and else the task goes on to post. A message of several packets pays by
+//! itself.
 
 use kernel::sync::atomic::{
     Atomic,
@@ -24,7 +25,7 @@ const HURRY_SHIFT: u32 = 2;
 pub(crate) struct Pace {
     /// When the last doorbell was done, in nanoseconds.
     left: Atomic<u64>,
-    /// How long it has taken to send a message at once, in nanoseconds.
+    /// How long it has taken to send a packet at once, in nanoseconds.
     took: Atomic<u64>,
 }
 
@@ -43,7 +44,7 @@ impl Pace {
         pause < self.took.load(Relaxed).wrapping_shr(HURRY_SHIFT)
     }
 
-    /// The doorbell that was rung at `from` is done `now`. `single` says that it has sent one message.
+    /// The doorbell that was rung at `from` is done `now`. `single` says that it has sent one message of one packet.
     pub(crate) fn leave(&self, from: Instant, now: Instant, single: bool) {
         if single {
             self.took

@@ -70,15 +70,17 @@ pub(crate) fn doorbell(
     let mut visit = None;
     RunQueue::with(cx, irqs, |cx, run| {
         Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
-            fetch(state, cx, &qp)?;
+            let longest = fetch(state, cx, &qp)?;
             if !state.goes_far() {
                 return Ok(true);
             }
             let now = fabric::now();
             let waiting = state.machine.backlog();
             let answered = core::mem::take(&mut state.answered);
-            let at_once = answered || waiting >= pace::MAX_WAITING || !qp.hca.pace.is_hurried(now);
-            visit = Some((now, at_once, at_once && waiting == 1));
+            let pays =
+                waiting >= pace::MAX_WAITING || state.machine.config().mtu.packets(longest) > 1;
+            let at_once = answered || pays || !qp.hca.pace.is_hurried(now);
+            visit = Some((now, at_once, at_once && !pays && waiting == 1));
             Ok(at_once)
         })
     })?;
@@ -91,12 +93,16 @@ pub(crate) fn doorbell(
     Ok(())
 }
 
-/// Moves work requests from the ring of the user to the machine, which has room for all of them.
-fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result {
+/// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of
+/// the longest.
+fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result<u32> {
     let mut fetched = state.sends.room().ok_or(EINVAL)?;
-    let mut result = Ok(());
-    while result.is_ok() && state.machine.send_space() > 0 && state.sends.fetch(&mut fetched) {
-        result = push_user(state, cx, qp, &fetched);
+    let mut result = Ok(0);
+    while let Ok(longest) = result {
+        if state.machine.send_space() == 0 || !state.sends.fetch(&mut fetched) {
+            break;
+        }
+        result = push_user(state, cx, qp, &fetched).map(|length| length.max(longest));
     }
     state.sends.give_back(fetched);
     if result.is_err() {
@@ -108,16 +114,16 @@ fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result {
             machine.flush_recv(env)
         });
     }
-    Ok(())
+    result
 }
 
-/// Gives one work request of a user to the machine.
+/// Gives one work request of a user to the machine. Returns its length.
 fn push_user(
     state: &mut State,
     cx: &mut Cx<'_, QpLock, Off>,
     qp: &Qp,
     fetched: &Fetched,
-) -> Result {
+) -> Result<u32> {
     let (mut wqe, request) = state.sends.decode(fetched);
     wqe.flags.signaled |= qp.sig_all;
     if let Some(request) = &request {
@@ -145,7 +151,7 @@ fn push_user(
         },
         None => state.sends.store_list(slot, &[]),
     }
-    Ok(())
+    Ok(wqe.length)
 }
 
 /// Bytes of a message, or to flush; `None` for more than a message may have.
