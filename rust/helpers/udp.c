@@ -17,7 +17,7 @@
 /* What the queue of a socket may hold: more than the windows of many queue pairs. */
 #define SIB_RCVBUF (16 << 20)
 
-/* Datagrams carry checks of their own, so UDP checksums are off where IP allows it, both ways. */
+/* Datagrams carry checks of their own. Those of UDP are for GRO, see sib_helper_udp_send(). */
 int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 			struct sock **out)
 {
@@ -129,7 +129,7 @@ static int sib_udp_send4(struct sock *sk, struct sk_buff *skb,
 	}
 	udp_tunnel_xmit_skb(rt, sk, skb, saddr, key.u.ipv4.dst,
 			    flow->traffic_class, flow->hops, 0, sport, dport,
-			    false, !skb_is_gso(skb), 0);
+			    false, false, 0);
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static int sib_udp_send6(struct sock *sk, struct sk_buff *skb,
 	}
 	udp_tunnel6_xmit_skb(dst, sk, skb, NULL, &saddr, &key.u.ipv6.dst,
 			     flow->traffic_class, flow->hops, 0, sport, dport,
-			     !skb_is_gso(skb), 0);
+			     false, 0);
 	return 0;
 }
 #else
@@ -170,7 +170,8 @@ static int sib_udp_send6(struct sock *sk, struct sk_buff *skb,
 
 /*
  * Sends one datagram, or a batch with GSO, and consumes it. Never sleeps; needs interrupts on. The route is
- * cached per CPU, which needs bottom halves off.
+ * cached per CPU, which needs bottom halves off. All have a UDP checksum: what has none is not held by the GRO of the
+ * receiver, and overtakes the batch before it, which is.
  */
 int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
 			const struct sib_udp_flow *flow,

@@ -25,6 +25,11 @@ switches() {
 	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = "$1" ]
 }
 
+# datagrams FILTER: how many of those that were captured are such.
+datagrams() {
+	tcpdump -r /tmp/datagrams "$1" 2>/dev/null | wc -l
+}
+
 programs() {
 	local program
 	for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong; do
@@ -107,7 +112,13 @@ cable b v1 10.9.0.1:61515
 within 10 switches 2 || fail "no two switches"
 opensm_up sib0
 wait_active 60 sib0 sib1
+tcpdump -i v0 -s 64 -w /tmp/datagrams 'udp port 61515' 2>/dev/null &
+within 10 test -s /tmp/datagrams || fail "no tcpdump"
 programs
+kill -INT $!
+wait $!
+[ "$(datagrams 'udp[6:2] != 0')" -gt 0 ] || fail "no datagrams were seen"
+[ "$(datagrams 'udp[6:2] = 0')" = 0 ] || fail "datagrams without a checksum would overtake others"
 opensm_down
 opensm_clean
 
