@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- switch 4
-# vm: --kernel stock --nodes 2 --timeout 300 -- hosts 3
+# vm-long: --kernel stock --nodes 2 --timeout 600 -- hosts 3
 # vm-long: --kernel stock --timeout 3600 -- switch 300
 # vm-long: --kernel stock --timeout 3600 -- rails 100
 # vm-long: --kernel stock --nodes 2 --timeout 3600 -- hosts 100

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
-# vm: --kernel stock --timeout 600 -- handoff failover
+# vm-long: --kernel stock --timeout 600 -- handoff failover
 # vm-long: --kernel stock --timeout 900 -- handoff reconnect
 #
 # NVMe over RDMA, target and initiator of the kernel: a disk is written and read back,
