@@ -197,12 +197,29 @@ static void reap(void)
 	}
 }
 
+/*
+ * From RTR to RTS, unless the queue pair has failed: a packet of its former life may still come, and find a ring that
+ * is wrong.
+ */
+static bool rises(struct end *end, const struct path_options *path)
+{
+	if (!end_try_rts(end, path))
+		return true;
+	check(end_state(end) == IBV_QPS_ERR, "from RTR to RTS: %m");
+	return false;
+}
+
 /* Both queue pairs in RTS again, whatever state they are in. */
 static void revive(const struct path_options *path)
 {
-	end_to(&ends[0], IBV_QPS_RESET);
-	end_to(&ends[1], IBV_QPS_RESET);
-	end_connect(&ends[0], &ends[1], path);
+	do {
+		for (int at = 0; at < 2; at++) {
+			end_to(&ends[at], IBV_QPS_RESET);
+			end_to_init(&ends[at], path);
+		}
+		end_to_rtr(&ends[0], &ends[1], path);
+		end_to_rtr(&ends[1], &ends[0], path);
+	} while (!rises(&ends[0], path) || !rises(&ends[1], path));
 }
 
 /* The life of a child. */
