@@ -8,6 +8,11 @@
 //! That tells them apart. What such a task posts is left to a worker, until so much waits that sending it pays; the
 //! worker runs at once if a processor is free, and else the task goes on to post. A message of several packets pays by
 //! itself.
+//!
+//! This is for reliable connections alone. The worker and the task may run on two processors, and a network device
+//! without queues, such as `lo` or veth, then lets what the one sends overtake what the other has sent before. Reliable
+//! connections ask for that again; datagrams would arrive in another order, and messages of unreliable connections be
+//! lost.
 
 use kernel::sync::atomic::{
     Atomic,

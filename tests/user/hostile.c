@@ -197,29 +197,31 @@ static void reap(void)
 	}
 }
 
-/*
- * From RTR to RTS, unless the queue pair has failed: a packet of its former life may still come, and find a ring that
- * is wrong.
- */
-static bool rises(struct end *end, const struct path_options *path)
+/* Whether both queue pairs come from RESET to RTS. */
+static bool rise(const struct path_options *path)
 {
-	if (!end_try_rts(end, path))
-		return true;
-	check(end_state(end) == IBV_QPS_ERR, "from RTR to RTS: %m");
-	return false;
+	struct end *a = &ends[0], *b = &ends[1];
+
+	return !end_try_init(a, path) && !end_try_init(b, path) &&
+	       !end_try_rtr(a, b, path) && !end_try_rtr(b, a, path) &&
+	       !end_try_rts(a, path) && !end_try_rts(b, path);
 }
 
-/* Both queue pairs in RTS again, whatever state they are in. */
+/*
+ * Both queue pairs in RTS again, whatever state they are in. On the way there they may fail once more: a packet of their
+ * former life comes and finds a ring that is wrong, or a completion does.
+ */
 static void revive(const struct path_options *path)
 {
-	do {
-		for (int at = 0; at < 2; at++) {
-			end_to(&ends[at], IBV_QPS_RESET);
-			end_to_init(&ends[at], path);
-		}
-		end_to_rtr(&ends[0], &ends[1], path);
-		end_to_rtr(&ends[1], &ends[0], path);
-	} while (!rises(&ends[0], path) || !rises(&ends[1], path));
+	for (;;) {
+		end_to(&ends[0], IBV_QPS_RESET);
+		end_to(&ends[1], IBV_QPS_RESET);
+		if (rise(path))
+			return;
+		check(end_state(&ends[0]) == IBV_QPS_ERR ||
+			      end_state(&ends[1]) == IBV_QPS_ERR,
+		      "from RESET to RTS: %m");
+	}
 }
 
 /* The life of a child. */

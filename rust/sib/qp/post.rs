@@ -71,7 +71,7 @@ pub(crate) fn doorbell(
     RunQueue::with(cx, irqs, |cx, run| {
         Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
             let longest = fetch(state, cx, &qp)?;
-            if !state.goes_far() {
+            if !matches!(qp.ty, QpType::Rc) || !state.goes_far() {
                 return Ok(true);
             }
             let now = fabric::now();
