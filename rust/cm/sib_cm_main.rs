@@ -114,8 +114,9 @@ impl Module for Loaded {
     }
 
     fn exit(&mut self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        // No file is open and no client loaded, as they would have kept the module, and no datagram comes when the manager is gone. What is
-        // left are connections whose programs have ended, and references to them in what their clocks have queued.
+        // No file is open and no client loaded, as they would have kept the module, and no datagram comes when the
+        // manager is gone. What is left are connections whose programs have ended, and references to them in what their
+        // clocks have queued.
         drop(self.service.take());
         drop(self.device.take());
         drop(self.manager.take());

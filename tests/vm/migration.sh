@@ -30,12 +30,12 @@ case $(uname -r) in
 *debug*) timeout=16 slack=3000 ;;
 esac
 
-# state_of DEVICE PORT; is_active DEVICE PORT
+# is_active DEVICE PORT
 is_active() {
 	grep -q ACTIVE "/sys/class/infiniband/$1/ports/$2/state"
 }
 
-# How many HCAs a port of sib0 sees.
+# sees_both PORT: both HCAs are seen from this port of sib0.
 sees_both() {
 	[ "$(timeout 30 ibhosts -C sib0 -P "$1" 2>/dev/null | grep -c '^Ca')" = 2 ]
 }
@@ -123,11 +123,6 @@ rails() {
 	run rdma link del sib1
 	run rdma link del sib0
 	run rmdir $CONFIG/first $CONFIG/second $CONFIG/a $CONFIG/b $CONFIG/c $CONFIG/d
-}
-
-# barrier NAME: waits for the other host.
-barrier() {
-	vm-barrier "$1" || fail "the other host has not come to $1"
 }
 
 # across CONNECTIONS ROUNDS: caller and listener are on two hosts.
