@@ -48,3 +48,18 @@ rail() {
 	echo "$3" >"$CONFIG/$1/netdev" || fail "netdev"
 	echo 1 >"$CONFIG/$1/enable" || fail "enable"
 }
+
+# two_rails: two networks between sib0 and sib1, from v0 to v1 for their first ports and from
+# w0 to w1 for the second.
+two_rails() {
+	veth
+	veth w0 w1
+	hca_up sib0 v0
+	hca_up sib1 v1
+	rail first sib0/2 w0
+	rail second sib1/2 w1
+	cable a v0 "$(link_address v1)"
+	cable b v1 "$(link_address v0)"
+	cable c w0 "$(link_address w1)"
+	cable d w1 "$(link_address w0)"
+}

@@ -104,16 +104,7 @@ hook() {
 
 rails() {
 	configfs_up
-	veth
-	veth w0 w1
-	hca_up sib0 v0
-	hca_up sib1 v1
-	rail first sib0/2 w0
-	rail second sib1/2 w1
-	cable a v0 "$(link_address v1)"
-	cable b v1 "$(link_address v0)"
-	cable c w0 "$(link_address w1)"
-	cable d w1 "$(link_address w0)"
+	two_rails
 	within 60 sees_both 1 && within 60 sees_both 2 || fail "the rails do not come up"
 	wait_active 60 sib0 sib1
 	hook sib1 v1 w1

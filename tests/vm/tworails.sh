@@ -212,16 +212,7 @@ move() {
 
 migrate() {
 	step "Two networks between two hosts, as it were"
-	veth
-	veth w0 w1
-	hca_up sib0 v0
-	hca_up sib1 v1
-	rail first sib0/2 w0
-	rail second sib1/2 w1
-	cable a v0 "$(link_address v1)"
-	cable b v1 "$(link_address v0)"
-	cable c w0 "$(link_address w1)"
-	cable d w1 "$(link_address w0)"
+	two_rails
 	expect_subnet sib0 1 "sib switch v0 sib switch v1 sib0 sib1"
 	expect_subnet sib0 2 "sib switch w0 sib switch w1 sib0 sib1"
 	wait_active 30 sib0 sib1
