@@ -513,12 +513,13 @@ static void repair(int lost)
 
 static void call(int rounds, uint64_t slack)
 {
-	uint64_t longest = 0, sum = 0;
+	uint64_t longest = 0, sum = 0, began;
 
 	tell(SURVEY);
 	hear();
 	for (uint32_t i = 0; i < count; i++)
 		connect_one(i);
+	began = now_ms();
 	for (int round = 0; round < rounds; round++) {
 		uint64_t took, mark;
 
@@ -540,15 +541,16 @@ static void call(int rounds, uint64_t slack)
 		sum += took;
 		longest = took > longest ? took : longest;
 	}
+	began = now_ms() - began;
 	ends = true;
 	await_all(all_over, "over");
 	tell(END);
 	hear();
 	for (uint32_t i = 0; i < count; i++)
 		part(&links[i]);
-	printf("%u connections, %d rounds, %llu steps; up to %llu ms (of %llu), %llu on average\n",
-	       count, rounds, (unsigned long long)steps,
-	       (unsigned long long)longest,
+	printf("%u connections, %d rounds of %llu ms, %llu steps; up to %llu ms (of %llu), %llu on average\n",
+	       count, rounds, (unsigned long long)(rounds ? began / rounds : 0),
+	       (unsigned long long)steps, (unsigned long long)longest,
 	       (unsigned long long)limit_ms() + GRACE_MS,
 	       (unsigned long long)(rounds ? sum / rounds : 0));
 }

@@ -1,26 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- switch 4
-# vm-long: --kernel stock --nodes 2 --timeout 600 -- hosts 3
+# vm-long: --kernel stock --nodes 2 --nics 3 --timeout 600 -- hosts 3
 # vm-long: --kernel stock --timeout 3600 -- switch 300
 # vm-long: --kernel stock --timeout 3600 -- rails 100
-# vm-long: --kernel stock --nodes 2 --timeout 3600 -- hosts 100
+# vm-long: --kernel stock --nodes 2 --nics 3 --timeout 3600 -- hosts 100
 # vm-long: --kernel debug --timeout 1500 -- switch 5
 #
 # Connections with SEND, WRITE, READ and atomics all the time, one and 64 of them, go over
 # when their port is cut, as soon as the timeouts say, and have the other path again by LAP
 # and APR when the port is back: between two HCAs on one switch, on two rails of one host,
-# and on two rails between two hosts.
+# and on two rails, a network each, between two hosts.
 #
-#     migration.sh switch|rails|hosts [ROUNDS]
+#     migration.sh switch|rails|hosts [ROUNDS [SEED]]
 #
-# So many rounds with 64 connections, and twice as many with one.
+# So many rounds with 64 connections, and twice as many with one. When and how ports are
+# cut comes of the seed.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/cables.sh"
 
-part=${1:-switch} rounds=${2:-3}
+part=${1:-switch} rounds=${2:-3} seed=${3:-1}
 
 # The code of the ACK timeout, and what a guest may take that has to share its processors,
 # in milliseconds, beyond the 100 that a migration may take. A host that gets no processor
@@ -43,7 +44,7 @@ sees_both() {
 # call ADDRESS CONNECTIONS ROUNDS
 call() {
 	PORT=$((PORT + 1))
-	run timeout -k 5 3500 "$USER_PROGRAMS/migrate" call $PORT sib0 "$1" "$2" "$3" $timeout $slack $HOOK "$2"
+	run timeout -k 5 3500 "$USER_PROGRAMS/migrate" call $PORT sib0 "$1" "$2" "$3" $timeout $slack $HOOK "$seed"
 }
 
 # both CONNECTIONS ROUNDS: caller and listener are here.
@@ -128,22 +129,16 @@ across() {
 }
 
 hosts() {
-	local number
 	timeout=16 slack=1000
 	configfs_up
-	for number in 1 2; do
-		run ip link add link eth0 name rail$number type vlan id 10$number
-		run ip address add 10.78.$number.$NODE/24 dev rail$number
-		run ip link set rail$number up
-	done
-	hca_up sib0 rail1
-	rail second sib0/2 rail2
-	cable a rail1 10.78.1.$((3 - NODE))
-	cable b rail2 10.78.2.$((3 - NODE))
+	hca_up sib0 eth1
+	rail second sib0/2 eth2
+	cable a eth1 10.77.1.$((3 - NODE))
+	cable b eth2 10.77.2.$((3 - NODE))
 	within 60 sees_both 1 && within 60 sees_both 2 || fail "the rails do not come up"
 	wait_active 60 sib0
 	barrier active
-	hook sib0 rail1 rail2
+	hook sib0 eth1 eth2
 	across 1 $((2 * rounds))
 	across 64 "$rounds"
 	echo 0 >$CONFIG/second/enable || fail "disable"

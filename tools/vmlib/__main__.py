@@ -17,7 +17,7 @@ _KERNEL_BUG = 99
 def _options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kernel", required=True)
-    for number in ("--nodes", "--cpus", "--mem", "--timeout"):
+    for number in ("--nodes", "--nics", "--cpus", "--mem", "--timeout"):
         parser.add_argument(number, type=int, required=True)
     parser.add_argument("--icount", action="store_true")
     parser.add_argument("--plugin", action="store_true")

@@ -20,8 +20,9 @@ PARAMETERS = (
 )
 
 
-# Each device gets a slot of its own, four apart, so that all of them share one
-# interrupt link: the guest's ACPI interpreter takes long over every link.
+# Each kind of device gets a slot of its own, four apart, so that all of them share one
+# interrupt link: the guest's ACPI interpreter takes long over every link. Network cards
+# are functions of one slot, of which there are eight.
 _SLOTS = {"output": 1, "root": 2, "modules": 3, "vm": 4, "share": 5, "src": 6, "port": 7}
 _NO_HOTPLUG = [
     "-global",
@@ -50,27 +51,38 @@ def folder(name, path, readonly=False):
     )
 
 
-def network(node, nodes):
-    """One layer 2 for all: a hub inside the first guest's QEMU, to which the
-    others connect through Unix sockets. Nothing leaves this machine."""
-    mac = f"52:54:00:51:b0:{node:02x}"
-    card = device("port", f"virtio-net-pci,netdev=port,mac={mac},host_mtu=9000,romfile=")
+def network(nic, node, nodes):
+    """The layer 2 of the cards `nic` of all guests: a hub inside the first guest's QEMU,
+    to which the others connect through Unix sockets. Nothing leaves this machine."""
+    mac = f"52:54:00:51:b{nic:x}:{node:02x}"
+    port = f"port{nic}"
+    card = [
+        "-device",
+        f"virtio-net-pci,addr={4 * _SLOTS['port']:#x}.{nic:#x},multifunction=on,"
+        f"netdev={port},mac={mac},host_mtu=9000,romfile=",
+    ]
+    cable = f"{RUN}/cable.{nic}"
     if node > 1:
-        cable = f"stream,id=port,server=off,addr.type=unix,addr.path={RUN}/cable.{node},reconnect-ms=100"
-        return ["-netdev", cable] + card
+        far = f"stream,id={port},server=off,addr.type=unix,addr.path={cable}.{node},reconnect-ms=100"
+        return ["-netdev", far] + card
     if nodes == 1:
         # A cable whose far end does not exist: it is up, and takes what is sent.
-        ends = f"local.type=unix,local.path={RUN}/cable.1,remote.type=unix,remote.path={RUN}/nowhere"
-        return ["-netdev", f"dgram,id=port,{ends}"] + card
-    args = ["-netdev", "hubport,id=port,hubid=0"] + card
+        ends = f"local.type=unix,local.path={cable}.1,remote.type=unix,remote.path={RUN}/nowhere"
+        return ["-netdev", f"dgram,id={port},{ends}"] + card
+    args = ["-netdev", f"hubport,id={port},hubid={nic}"] + card
     for other in range(2, nodes + 1):
         args += [
             "-netdev",
-            f"stream,id=cable{other},server=on,addr.type=unix,addr.path={RUN}/cable.{other}",
+            f"stream,id=cable{nic}.{other},server=on,addr.type=unix,addr.path={cable}.{other}",
             "-netdev",
-            f"hubport,id=hub{other},hubid=0,netdev=cable{other}",
+            f"hubport,id=hub{nic}.{other},hubid={nic},netdev=cable{nic}.{other}",
         ]
     return args
+
+
+def networks(options, node):
+    """All cards of a guest: eth0 is the first one."""
+    return [word for nic in range(options.nics) for word in network(nic, node, options.nodes)]
 
 
 # Under an instruction counter the guest's time stamp counter is that counter: one
@@ -114,5 +126,5 @@ def command(node, options, accel):
         + folder("vm", RUN)
         + folder("share", SHARE)
         + folder("src", "/src", readonly=True)
-        + network(node, options.nodes)
+        + networks(options, node)
     )
