@@ -321,6 +321,20 @@ void end_to_init(struct end *end, const struct path_options *path)
 	moved(end, IBV_QPS_INIT, end_try_init(end, path));
 }
 
+void end_to_init_in(struct end *end, const struct path_options *path,
+		    uint16_t pkey_index)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = pkey_index,
+	};
+
+	end_to_init(end, path);
+	check(!ibv_modify_qp(end->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX),
+	      "modify_qp: %m");
+}
+
 void end_to_rtr(struct end *end, const struct end *peer,
 		const struct path_options *path)
 {

@@ -114,6 +114,9 @@ void end_destroy(struct end *end);
 void end_connect(struct end *a, struct end *b,
 		 const struct path_options *path);
 void end_to_init(struct end *end, const struct path_options *path);
+/* The same, with an entry of the port's table of P_Keys. */
+void end_to_init_in(struct end *end, const struct path_options *path,
+		    uint16_t pkey_index);
 void end_to_rtr(struct end *end, const struct end *peer,
 		const struct path_options *path);
 void end_to_rts(struct end *end, const struct path_options *path);

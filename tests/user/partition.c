@@ -62,19 +62,6 @@ static void await_membership(const struct device *device, bool member)
 	}
 }
 
-static void in_partition(struct end *end, uint16_t entry)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = entry,
-	};
-
-	end_to_init(end, &default_path);
-	check(!ibv_modify_qp(end->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX),
-	      "modify_qp: %m");
-}
-
 static void join(struct end *a, struct end *b)
 {
 	/* Gives up within a second. */
@@ -82,8 +69,8 @@ static void join(struct end *a, struct end *b)
 
 	path.timeout = 14;
 	path.retries = 2;
-	in_partition(a, entries[0]);
-	in_partition(b, entries[1]);
+	end_to_init_in(a, &path, entries[0]);
+	end_to_init_in(b, &path, entries[1]);
 	end_to_rtr(a, b, &path);
 	end_to_rtr(b, a, &path);
 	end_to_rts(a, &path);
