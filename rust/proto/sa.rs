@@ -15,7 +15,7 @@
 //! - [`service`]: services. [`inform`]: who is to be told; [`report`]: what is to be told.
 //! - [`transfer`]: tables on their way. [`refresh`]: what follows from a sweep.
 //!
-//! MultiPathRecord is refused, as are attributes that are not named above.
+//! Attributes that are not named above are refused.
 
 mod component;
 mod groups;

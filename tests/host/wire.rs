@@ -430,6 +430,7 @@ proptest! {
         stable_record::<wire::mad::ClassPortInfo>(data);
         stable_record::<sa::InformInfo>(data);
         stable_record::<sa::McMemberRecord>(data);
+        stable_record::<sa::MultiPathRecord>(data);
         stable_record::<sa::NodeRecord>(data);
         stable_record::<sa::PathRecord>(data);
         stable_record::<sa::PortInfoRecord>(data);

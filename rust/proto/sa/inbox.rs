@@ -9,7 +9,10 @@ use super::{
 };
 use crate::fabric::Mad;
 use crate::time::Instant;
-use wire::mad::sa::rmpp::kind;
+use wire::mad::sa::rmpp::{
+    flag,
+    kind, //
+};
 use wire::mad::sa::Sa;
 use wire::mad::{
     class,
@@ -35,6 +38,12 @@ impl Request {
 
     pub(super) fn sa(&self) -> &Sa {
         Sa::from_bytes(&self.mad)
+    }
+
+    /// Whether the request is a message of one segment, which its sender wants acknowledged.
+    pub(super) fn is_segment(&self) -> bool {
+        let rmpp = self.sa().rmpp();
+        rmpp.is_active() && rmpp.kind == kind::DATA && rmpp.flags & flag::LAST != 0
     }
 }
 

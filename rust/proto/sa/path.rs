@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! PathRecord: how ports reach each other (IBA "PathRecord").
+//! PathRecord and MultiPathRecord: how ports reach each other (IBA "PathRecord", "MultiPathRecord").
 
 use super::component::selects;
 use super::serve::{
@@ -20,7 +20,9 @@ use wire::mad::method;
 use wire::mad::sa::{
     selector,
     status,
-    PathRecord, //
+    MultiPathRecord,
+    PathRecord,
+    Record, //
 };
 use wire::{
     Gid,
@@ -53,12 +55,114 @@ impl Lids {
     }
 }
 
-/// The ports that a request wants paths between.
+/// The ports that a PathRecord wants paths between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     sources: Lids,
     targets: Lids,
 }
+
+/// The pairs of ports that a MultiPathRecord wants paths between.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs {
+    lids: [Lid; MultiPathRecord::MAX_GIDS],
+    sources: usize,
+    targets: usize,
+    order: Order,
+    /// The largest number of paths to tell.
+    pub(super) limit: usize,
+}
+
+/// The order of pairs.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// Source by source.
+    Rows,
+    /// Of two sources and two targets: first two pairs that have no port in common.
+    Straight,
+    /// The other two such pairs first.
+    Crossed,
+}
+
+impl Pairs {
+    /// The ports of the pair in a place.
+    fn pair(&self, place: usize) -> Option<(Lid, Lid)> {
+        let place = match self.order {
+            Order::Rows => place,
+            Order::Straight => *[0, 3, 1, 2].get(place)?,
+            Order::Crossed => *[1, 2, 0, 3].get(place)?,
+        };
+        let source = place.checked_div(self.targets)?;
+        let target = place.checked_rem(self.targets)?;
+        let target = self.sources.saturating_add(target);
+        let sources = self.lids.get(..self.sources)?;
+        Some((*sources.get(source)?, *self.lids.get(target)?))
+    }
+}
+
+/// What a request wants of each path: components of a PathRecord, and which of them count.
+struct Wish {
+    asked: PathRecord,
+    mask: u64,
+}
+
+impl Wish {
+    fn of(request: &Request) -> Self {
+        let mask = request.sa().component_mask();
+        if request.sa().header().attr_id != MultiPathRecord::ID {
+            return Self {
+                asked: request.sa().record(),
+                mask,
+            };
+        }
+        let multi: MultiPathRecord = request.sa().record();
+        let asked = PathRecord {
+            service_id: multi.service_id(),
+            raw_traffic: multi.raw_traffic,
+            traffic_class: multi.traffic_class,
+            pkey: multi.pkey,
+            sl: multi.sl,
+            mtu_selector: multi.mtu_selector,
+            mtu: multi.mtu,
+            rate_selector: multi.rate_selector,
+            rate: multi.rate,
+            packet_life_time_selector: multi.packet_life_time_selector,
+            packet_life_time: multi.packet_life_time,
+            ..PathRecord::default()
+        };
+        let pairs = SAME.iter().filter(|(_, theirs)| mask & theirs == *theirs);
+        Self {
+            asked,
+            mask: pairs.fold(0, |mask, (ours, _)| mask | ours),
+        }
+    }
+
+    /// Whether all components with these bits count.
+    const fn has(&self, bits: u64) -> bool {
+        self.mask & bits == bits
+    }
+}
+
+/// Components of a PathRecord that a MultiPathRecord has too, and their bits there.
+const SAME: [(u64, u64); 11] = [
+    (PathRecord::SERVICE_ID, MultiPathRecord::SERVICE_ID),
+    (PathRecord::RAW_TRAFFIC, MultiPathRecord::RAW_TRAFFIC),
+    (PathRecord::TRAFFIC_CLASS, MultiPathRecord::TRAFFIC_CLASS),
+    (PathRecord::PKEY, MultiPathRecord::PKEY),
+    (PathRecord::SL, MultiPathRecord::SL),
+    (PathRecord::MTU_SELECTOR, MultiPathRecord::MTU_SELECTOR),
+    (PathRecord::MTU, MultiPathRecord::MTU),
+    (PathRecord::RATE_SELECTOR, MultiPathRecord::RATE_SELECTOR),
+    (PathRecord::RATE, MultiPathRecord::RATE),
+    (
+        PathRecord::PACKET_LIFE_TIME_SELECTOR,
+        MultiPathRecord::PACKET_LIFE_TIME_SELECTOR,
+    ),
+    (
+        PathRecord::PACKET_LIFE_TIME,
+        MultiPathRecord::PACKET_LIFE_TIME,
+    ),
+];
 
 /// The ports at one end, by GID, by LID, by both, or all.
 fn end<M: sm::Storage>(
@@ -90,40 +194,116 @@ fn end<M: sm::Storage>(
 }
 
 impl<S: Storage> Agent<S> {
+    /// Whether any path can be what is wished.
+    fn is_possible(&self, wish: &Wish) -> bool {
+        let asked = &wish.asked;
+        let partition = asked.pkey.is_valid() && asked.pkey.base() == self.config.pkey.base();
+        let life_fits = selects(
+            asked.packet_life_time_selector,
+            asked.packet_life_time,
+            self.config.packet_life_time,
+        );
+        (!wish.has(PathRecord::PKEY) || partition)
+            && (!wish.has(PathRecord::RAW_TRAFFIC) || !asked.raw_traffic)
+            && (!wish.has(PathRecord::SL) || asked.sl == Sl::new(0))
+            && (!wish.has(LIFE) || life_fits)
+    }
+
     /// The ports that a request wants paths between; a Get without a source means its own port.
     pub(super) fn ends<M: sm::Storage>(
         &self,
         manager: &Manager<M>,
         request: &Request,
     ) -> Result<Ends, Refusal> {
-        let asked: PathRecord = request.sa().record();
-        let mask = request.sa().component_mask();
-        let has = |bits: u64| mask & bits == bits;
-        let partition = asked.pkey.is_valid() && asked.pkey.base() == self.config.pkey.base();
-        let life = self.config.packet_life_time;
-        let life_fits = selects(
-            asked.packet_life_time_selector,
-            asked.packet_life_time,
-            life,
-        );
-        let possible = (!has(PathRecord::PKEY) || partition)
-            && (!has(PathRecord::RAW_TRAFFIC) || !asked.raw_traffic)
-            && (!has(PathRecord::SL) || asked.sl == Sl::new(0))
-            && (!has(LIFE) || life_fits);
-        if !possible {
+        let wish = Wish::of(request);
+        if !self.is_possible(&wish) {
             return Err(Refusal(status::NO_RECORDS));
         }
-        let sgid = has(PathRecord::SGID).then_some(asked.sgid);
-        let mut slid = has(PathRecord::SLID).then_some(asked.slid);
+        let asked = &wish.asked;
+        let sgid = wish.has(PathRecord::SGID).then_some(asked.sgid);
+        let mut slid = wish.has(PathRecord::SLID).then_some(asked.slid);
         if request.sa().header().method == method::GET && sgid.is_none() {
             slid = slid.or(Some(request.from.lid));
         }
-        let dgid = has(PathRecord::DGID).then_some(asked.dgid);
-        let dlid = has(PathRecord::DLID).then_some(asked.dlid);
+        let dgid = wish.has(PathRecord::DGID).then_some(asked.dgid);
+        let dlid = wish.has(PathRecord::DLID).then_some(asked.dlid);
         Ok(Ends {
             sources: end(manager, sgid, slid)?,
             targets: end(manager, dgid, dlid)?,
         })
+    }
+
+    /// The pairs of ports that a MultiPathRecord wants paths between.
+    pub(super) fn pairs<M: sm::Storage>(
+        &self,
+        manager: &Manager<M>,
+        request: &Request,
+    ) -> Result<Pairs, Refusal> {
+        const COUNTS: u64 = MultiPathRecord::SGID_COUNT | MultiPathRecord::DGID_COUNT;
+        let asked: MultiPathRecord = request.sa().record();
+        let mask = request.sa().component_mask();
+        // A request is at most a segment long.
+        if !request.is_segment() {
+            return Err(Refusal(status::REQUEST_INVALID));
+        }
+        if mask & COUNTS != COUNTS {
+            return Err(Refusal(status::INSUFFICIENT_COMPONENTS));
+        }
+        let (sources, targets) = (asked.sgid_count.into(), asked.dgid_count.into());
+        let mut lids = [Lid::NONE; MultiPathRecord::MAX_GIDS];
+        let wanted = lids.get_mut(..usize::saturating_add(sources, targets));
+        if sources == 0 || targets == 0 {
+            return Err(Refusal(status::REQUEST_INVALID));
+        }
+        let wanted = wanted.ok_or(Refusal(status::REQUEST_INVALID))?;
+        for (place, lid) in (0..).zip(wanted) {
+            let gid = MultiPathRecord::gid(request.sa().data(), place);
+            let port = gid.and_then(|gid| manager.port_of_gid(gid));
+            let port = port.and_then(|port| manager.port_at(port));
+            *lid = port.ok_or(Refusal(status::INVALID_GID))?.1.lid();
+        }
+        let mut limit = usize::MAX;
+        if mask & MultiPathRecord::NUMB_PATH != 0 {
+            limit = asked.numb_path.into();
+        }
+        if !self.is_possible(&Wish::of(request)) {
+            limit = 0;
+        }
+        let mut pairs = Pairs {
+            lids,
+            sources,
+            targets,
+            order: Order::Rows,
+            limit,
+        };
+        if (sources, targets, limit) == (2, 2, 2) {
+            pairs.order = self.independent(manager, request, &pairs);
+        }
+        Ok(pairs)
+    }
+
+    /// For a path and an alternate one: which two of four pairs to take. More paths are better, then shorter ones.
+    fn independent<M: sm::Storage>(
+        &self,
+        manager: &Manager<M>,
+        request: &Request,
+        pairs: &Pairs,
+    ) -> Order {
+        let wish = Wish::of(request);
+        let cost = |places: [usize; 2]| {
+            let paths = places.map(|place| {
+                let lids = pairs.pair(place)?;
+                Some(self.path_between(manager, &wish, lids)?.1)
+            });
+            let hops = paths.into_iter().flatten();
+            let hops = hops.fold(0, u32::saturating_add);
+            (paths.contains(&None), hops)
+        };
+        if cost([1, 2]) < cost([0, 3]) {
+            Order::Crossed
+        } else {
+            Order::Straight
+        }
     }
 
     /// The path between the pair of ports in a place.
@@ -141,32 +321,46 @@ impl<S: Storage> Agent<S> {
         };
         let target = place.checked_rem(targets).unwrap_or_default();
         let lids = (ends.sources.nth(source), ends.targets.nth(target));
-        self.path_between(manager, request, lids)
-            .map_or(Found::Nothing, Found::Record)
+        self.path_between(manager, &Wish::of(request), lids)
+            .map_or(Found::Nothing, |(path, _)| Found::Record(path))
     }
 
-    fn path_between<M: sm::Storage>(
+    /// The same for a MultiPathRecord.
+    pub(super) fn path_of_pair<M: sm::Storage>(
         &self,
         manager: &Manager<M>,
         request: &Request,
+        pairs: &Pairs,
+        place: usize,
+    ) -> Found<PathRecord> {
+        let Some(lids) = pairs.pair(place) else {
+            return Found::End;
+        };
+        self.path_between(manager, &Wish::of(request), lids)
+            .map_or(Found::Nothing, |(path, _)| Found::Record(path))
+    }
+
+    /// The path between two ports, if it is as wished, and the hops of it there and back.
+    fn path_between<M: sm::Storage>(
+        &self,
+        manager: &Manager<M>,
+        wish: &Wish,
         (slid, dlid): (Lid, Lid),
-    ) -> Option<PathRecord> {
-        let asked: PathRecord = request.sa().record();
-        let mask = request.sa().component_mask();
-        let has = |bits: u64| mask & bits == bits;
+    ) -> Option<(PathRecord, u32)> {
+        let asked = &wish.asked;
         let (from, to) = (manager.port_of_lid(slid)?, manager.port_of_lid(dlid)?);
         // The way back may be another one, and is to be as good.
         let met = manager.walk(from, to)?.and(manager.walk(to, from)?);
         let wanted_rate = Rate::from_code(asked.rate);
-        let fits = (!has(MTU) || selects(asked.mtu_selector, asked.mtu, met.mtu.code()))
-            && (!has(RATE)
+        let fits = (!wish.has(MTU) || selects(asked.mtu_selector, asked.mtu, met.mtu.code()))
+            && (!wish.has(RATE)
                 || wanted_rate.is_some_and(|rate| selects(asked.rate_selector, rate, met.rate)));
         if !fits {
             return None;
         }
         let gid_of = |port| Some(manager.gid_of(manager.port_at(port)?.1));
-        Some(PathRecord {
-            service_id: if mask & PathRecord::SERVICE_ID != 0 {
+        let path = PathRecord {
+            service_id: if wish.mask & PathRecord::SERVICE_ID != 0 {
                 asked.service_id
             } else {
                 0
@@ -178,7 +372,7 @@ impl<S: Storage> Agent<S> {
             raw_traffic: false,
             flow_label: 0,
             hop_limit: 0,
-            traffic_class: if has(PathRecord::TRAFFIC_CLASS) {
+            traffic_class: if wish.has(PathRecord::TRAFFIC_CLASS) {
                 asked.traffic_class
             } else {
                 0
@@ -195,6 +389,7 @@ impl<S: Storage> Agent<S> {
             packet_life_time_selector: selector::EXACT,
             packet_life_time: self.config.packet_life_time,
             preference: 0,
-        })
+        };
+        Some((path, met.hops))
     }
 }

@@ -2,7 +2,10 @@
 
 //! What becomes of requests: an answer, a table, or a refusal.
 
-use super::path::Ends;
+use super::path::{
+    Ends,
+    Pairs, //
+};
 use super::transfer::Title;
 use super::{
     Agent,
@@ -20,6 +23,7 @@ use wire::mad::sa::{
     attr,
     cap,
     method as sa_method,
+    rmpp,
     status as sa_status,
     GuidInfoRecord,
     McMemberRecord,
@@ -28,6 +32,7 @@ use wire::mad::sa::{
     PortInfoRecord,
     Record,
     Rmpp,
+    Sa,
     ServiceRecord,
     SmInfoRecord,
     DATA_LEN,
@@ -93,6 +98,7 @@ impl<T: Record> Found<T> {
 #[derive(Clone, Copy, Debug)]
 enum Query {
     Paths(Ends),
+    PathsOfPairs(Pairs),
     Nodes,
     Ports,
     Managers,
@@ -105,7 +111,7 @@ impl Query {
     /// The size of the records in a table.
     const fn size(self) -> usize {
         let size = match self {
-            Self::Paths(_) => PathRecord::SIZE,
+            Self::Paths(_) | Self::PathsOfPairs(_) => PathRecord::SIZE,
             Self::Nodes => NodeRecord::SIZE,
             Self::Ports => PortInfoRecord::SIZE,
             Self::Managers => SmInfoRecord::SIZE,
@@ -115,12 +121,30 @@ impl Query {
         };
         size.next_multiple_of(OFFSET_UNIT)
     }
+
+    /// The largest number of records to tell.
+    const fn limit(self) -> usize {
+        match self {
+            Self::PathsOfPairs(pairs) => pairs.limit,
+            _ => usize::MAX,
+        }
+    }
+
+    /// The attribute that the answer is made of.
+    const fn attribute(self, asked: u16) -> u16 {
+        match self {
+            Self::PathsOfPairs(_) => attr::PATH_RECORD,
+            _ => asked,
+        }
+    }
 }
 
 /// How far the query of the first request is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     query: Option<Query>,
+    /// Who asks has been told that the request has arrived.
+    acknowledged: bool,
     /// The next place.
     place: usize,
     /// The record that was found, for a Get.
@@ -134,6 +158,7 @@ pub(super) struct Job {
 impl Job {
     pub(super) const NONE: Self = Self {
         query: None,
+        acknowledged: false,
         place: 0,
         found: None,
         start: 0,
@@ -173,6 +198,9 @@ impl<S: Storage> Agent<S> {
         now: Instant,
     ) -> Option<Next> {
         let request = self.inbox.first()?;
+        if request.is_segment() && !core::mem::replace(&mut self.job.acknowledged, true) {
+            return Some(Next::Send(acknowledgement(&request)));
+        }
         let outcome = self.answer(manager, &request, now);
         if matches!(outcome, Ok(Outcome::Later)) {
             return Some(Next::Again);
@@ -234,7 +262,8 @@ impl<S: Storage> Agent<S> {
             (method::SET, attr::SERVICE_RECORD) => self.register(manager, request, now)?,
             (sa_method::DELETE, attr::SERVICE_RECORD) => self.deregister(request)?,
             (method::SET, mad::attr::INFORM_INFO) => self.subscribe(manager, request)?,
-            (method::GET | sa_method::GET_TABLE, _) => return self.query(manager, request, now),
+            (sa_method::GET_MULTI, attr::MULTI_PATH_RECORD)
+            | (method::GET | sa_method::GET_TABLE, _) => return self.query(manager, request, now),
             _ => return Err(Refusal(status::ATTRIBUTE_UNSUPPORTED)),
         };
         Ok(Outcome::Answer(answer))
@@ -251,6 +280,7 @@ impl<S: Storage> Agent<S> {
             class_version: CLASS_VERSION_2,
             capability_mask: ClassPortInfo::CAP_MASK2
                 | cap::UD_MULTICAST
+                | cap::MULTI_PATH
                 | cap::PORT_INFO_CAPMASK_MATCH,
             capability_mask2: cap::SEND_ONLY_FULL_MEMBER,
             resp_time: self.config.resp_time,
@@ -265,7 +295,7 @@ impl<S: Storage> Agent<S> {
         request: &Request,
         now: Instant,
     ) -> Result<Outcome, Refusal> {
-        let is_table = request.sa().header().method == sa_method::GET_TABLE;
+        let is_table = request.sa().header().method != method::GET;
         let mut job = self.job;
         let query = match job.query {
             Some(query) => query,
@@ -279,7 +309,11 @@ impl<S: Storage> Agent<S> {
                 query
             }
         };
+        let most = query.limit().saturating_mul(query.size());
         for _ in 0..BUDGET {
+            if job.used >= most {
+                return self.end_query(request, &job, query, is_table, now);
+            }
             let answer = match self.look(manager, request, query, job.place) {
                 Found::End => return self.end_query(request, &job, query, is_table, now),
                 Found::Nothing => None,
@@ -321,9 +355,13 @@ impl<S: Storage> Agent<S> {
             let found = job.found.ok_or(Refusal(sa_status::NO_RECORDS))?;
             return Ok(Outcome::Answer(found));
         }
+        let header = answer_header(request);
         let title = Title {
             to: request.from,
-            header: answer_header(request),
+            header: MadHeader {
+                attr_id: query.attribute(header.attr_id),
+                ..header
+            },
             attribute_offset: (query.size() / OFFSET_UNIT) as u16,
             component_mask: request.sa().component_mask(),
         };
@@ -336,8 +374,13 @@ impl<S: Storage> Agent<S> {
         manager: &Manager<M>,
         request: &Request,
     ) -> Result<Query, Refusal> {
-        Ok(match request.sa().header().attr_id {
+        let header = request.sa().header();
+        let is_multi = header.method == sa_method::GET_MULTI;
+        Ok(match header.attr_id {
             attr::PATH_RECORD => Query::Paths(self.ends(manager, request)?),
+            attr::MULTI_PATH_RECORD if is_multi => {
+                Query::PathsOfPairs(self.pairs(manager, request)?)
+            }
             attr::NODE_RECORD => Query::Nodes,
             attr::PORT_INFO_RECORD => Query::Ports,
             attr::SM_INFO_RECORD => Query::Managers,
@@ -358,6 +401,9 @@ impl<S: Storage> Agent<S> {
         let trusted = self.is_trusted(request);
         match query {
             Query::Paths(ends) => self.path(manager, request, ends, place).answer(),
+            Query::PathsOfPairs(pairs) => {
+                self.path_of_pair(manager, request, &pairs, place).answer()
+            }
             Query::Nodes => super::records::node(manager, request, place).answer(),
             Query::Ports => super::records::port(manager, request, place, trusted).answer(),
             Query::Managers => super::records::subnet_manager(manager, request, place).answer(),
@@ -365,6 +411,24 @@ impl<S: Storage> Agent<S> {
             Query::Groups => self.group_record(manager, request, place, trusted).answer(),
             Query::Services => self.services.look(request, place).answer(),
         }
+    }
+}
+
+/// What tells that a request that is one segment has arrived; the answer begins with one segment.
+fn acknowledgement(request: &Request) -> Transmit {
+    let mut sa = Sa::new(&answer_header(request));
+    sa.set_rmpp(&Rmpp {
+        version: rmpp::VERSION,
+        kind: rmpp::kind::ACK,
+        resp_time: rmpp::NO_RESP_TIME,
+        flags: rmpp::flag::ACTIVE,
+        status: rmpp::status::NORMAL,
+        data1: 1,
+        data2: 1,
+    });
+    Transmit {
+        mad: *sa.as_bytes(),
+        to: request.from,
     }
 }
 

@@ -28,9 +28,6 @@ use wire::mad::MadHeader;
 /// Bytes of each segment that the length of a message counts besides the data.
 const CLASS_HEADER: u32 = 20;
 
-/// RMPP response time that is no value.
-const NO_RESP_TIME: u8 = 31;
-
 /// What is the same in all segments of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Title {
@@ -82,7 +79,7 @@ impl Progress {
         sa.set_rmpp(&Rmpp {
             version: rmpp::VERSION,
             kind,
-            resp_time: NO_RESP_TIME,
+            resp_time: rmpp::NO_RESP_TIME,
             flags: flag::ACTIVE,
             status,
             data1: 0,

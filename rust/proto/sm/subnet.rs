@@ -29,6 +29,8 @@ pub(crate) struct Passage {
     pub(crate) mtu: Mtu,
     /// The slowest rate of all links.
     pub(crate) rate: Rate,
+    /// The ports of switches by which they leave.
+    pub(crate) hops: u32,
 }
 
 impl Passage {
@@ -43,6 +45,7 @@ impl Passage {
         Self {
             mtu: Mtu::from_code(code).unwrap_or_default(),
             rate: Rate::of_link(&info),
+            hops: 0,
         }
     }
 
@@ -52,6 +55,7 @@ impl Passage {
         Self {
             mtu: self.mtu.min(other.mtu),
             rate: self.rate.min(other.rate),
+            hops: self.hops.saturating_add(other.hops),
         }
     }
 }
@@ -163,6 +167,7 @@ impl<S: Storage> Manager<S> {
         all.reduce(Passage::and).unwrap_or(Passage {
             mtu: Mtu::B4096,
             rate: Rate::fitting(u32::MAX),
+            hops: 0,
         })
     }
 
@@ -191,7 +196,10 @@ impl<S: Storage> Manager<S> {
             }
             let out = PortNum::new(self.tables.get(here.row, target.lid)?);
             let out = self.topology.port_of(here, out)?;
-            met = met.and(Passage::of(self.topology.port(out)?));
+            met = met.and(Passage {
+                hops: 1,
+                ..Passage::of(self.topology.port(out)?)
+            });
             at = self.topology.link(out)?;
         }
         None

@@ -8,6 +8,7 @@
 mod info;
 mod inform;
 mod multicast;
+mod multipath;
 mod node;
 mod path;
 pub mod rmpp;
@@ -25,6 +26,7 @@ pub use multicast::{
     JOIN_SEND_ONLY,
     JOIN_SEND_ONLY_FULL, //
 };
+pub use multipath::MultiPathRecord;
 pub use node::{
     NodeRecord,
     PortInfoRecord, //
@@ -111,6 +113,8 @@ pub mod status {
 pub mod cap {
     /// Multicast groups can be joined.
     pub const UD_MULTICAST: u16 = 1 << 9;
+    /// MultiPathRecord is known.
+    pub const MULTI_PATH: u16 = 1 << 10;
     /// A query of PortInfoRecords may ask for bits of the capability mask that are set, by the uppermost bit of
     /// the attribute modifier.
     pub const PORT_INFO_CAPMASK_MATCH: u16 = 1 << 13;

@@ -19,6 +19,8 @@ use wire::mad::sa::rmpp::{
 };
 use wire::mad::sa::{
     method as sa_method,
+    MultiPathRecord,
+    PathRecord,
     Record,
     Rmpp,
     Sa, //
@@ -92,7 +94,8 @@ pub(crate) fn ask(world: &mut World, at: Place, mut sa: Sa) -> Sa {
             world.pass(Duration::from_millis(1));
             for gmp in take(world, at) {
                 let answer = Sa::from_bytes(&gmp.mad).clone();
-                if answer.header().tid == tid && answer.header().method & method::RESPONSE != 0 {
+                let told = answer.rmpp().kind != kind::ACK && answer.header().tid == tid;
+                if told && answer.header().method & method::RESPONSE != 0 {
                     return answer;
                 }
             }
@@ -118,26 +121,59 @@ pub(crate) fn get<T: Record>(
 
 /// Asks for a table: its records, or the status.
 pub(crate) fn table<T: Record>(world: &mut World, at: Place, mut sa: Sa) -> Result<Vec<T>, u16> {
+    sa.set_header(&MadHeader {
+        method: sa_method::GET_TABLE,
+        attr_id: T::ID,
+        ..sa.header()
+    });
+    records(world, at, sa)
+}
+
+/// Asks for paths between several ports: these, or the status.
+pub(crate) fn paths(
+    world: &mut World,
+    at: Place,
+    mask: u64,
+    wish: MultiPathRecord,
+    gids: &[Gid],
+) -> Result<Vec<PathRecord>, u16> {
+    records(world, at, multi(mask, wish, gids))
+}
+
+/// A request for paths between several ports.
+pub(crate) fn multi(mask: u64, wish: MultiPathRecord, gids: &[Gid]) -> Sa {
+    let mut sa = request(sa_method::GET_MULTI, mask, &wish);
+    for (place, gid) in gids.iter().enumerate() {
+        MultiPathRecord::set_gid(sa.data_mut(), place, *gid);
+    }
+    sa.set_rmpp(&Rmpp {
+        version: VERSION,
+        kind: kind::DATA,
+        flags: flag::ACTIVE | flag::FIRST | flag::LAST,
+        data1: 1,
+        data2: 220,
+        ..Rmpp::default()
+    });
+    sa
+}
+
+/// Asks for records, whatever the request: these, or the status.
+fn records<T: Record>(world: &mut World, at: Place, mut sa: Sa) -> Result<Vec<T>, u16> {
     for _ in 0..TRIES {
-        sa.set_header(&MadHeader {
-            method: sa_method::GET_TABLE,
-            attr_id: T::ID,
-            ..sa.header()
-        });
         let tid = send(world, at, &mut sa);
-        if let Some(bytes) = receive(world, at, tid) {
+        if let Some(bytes) = receive(world, at, tid, T::ID) {
             let (size, bytes) = bytes?;
             let records = bytes.chunks(size.max(1)).map(T::parse);
             return Ok(records.collect());
         }
     }
-    panic!("no table for {:?}", sa.header());
+    panic!("no records for {:?}", sa.header());
 }
 
 type Table = Result<(usize, Vec<u8>), u16>;
 
 /// Receives a table: the distance of its records, and its bytes. `None` if it stays away.
-fn receive(world: &mut World, at: Place, tid: u64) -> Option<Table> {
+fn receive(world: &mut World, at: Place, tid: u64, attribute: u16) -> Option<Table> {
     let mut segments: BTreeMap<u32, Sa> = BTreeMap::new();
     let mut silent = 0;
     while silent < PATIENCE {
@@ -145,7 +181,7 @@ fn receive(world: &mut World, at: Place, tid: u64) -> Option<Table> {
         silent += 1;
         for gmp in take(world, at) {
             let sa = Sa::from_bytes(&gmp.mad).clone();
-            if sa.header().tid != tid || sa.header().method != sa_method::GET_TABLE_RESP {
+            if sa.header().tid != tid || sa.header().method & method::RESPONSE == 0 {
                 continue;
             }
             silent = 0;
@@ -153,7 +189,8 @@ fn receive(world: &mut World, at: Place, tid: u64) -> Option<Table> {
                 return Some(Err(sa.header().status));
             }
             match sa.rmpp().kind {
-                kind::DATA => {}
+                kind::DATA => assert_eq!(sa.header().attr_id, attribute),
+                kind::ACK => continue,
                 _ => return None,
             }
             segments.insert(sa.rmpp().data1, sa.clone());
@@ -180,7 +217,7 @@ fn receive(world: &mut World, at: Place, tid: u64) -> Option<Table> {
 fn acknowledge(world: &mut World, gmp: &Gmp, arrived: u32) {
     let mut ack = Sa::from_bytes(&gmp.mad).clone();
     ack.set_header(&MadHeader {
-        method: sa_method::GET_TABLE,
+        method: ack.header().method & !method::RESPONSE,
         ..ack.header()
     });
     ack.set_rmpp(&Rmpp {

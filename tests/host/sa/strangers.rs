@@ -96,7 +96,7 @@ fn what_is_not_supported_is_told() {
     });
     let answer = ask(&mut world, ports[0], multi);
     assert_eq!(answer.header().method, sa_method::GET_MULTI_RESP);
-    assert_eq!((answer.header().status, answer.rmpp().flags), (0x000c, 0));
+    assert_eq!((answer.header().status, answer.rmpp().flags), (0x0200, 0));
 }
 
 /// Requests come faster than they are answered: some are lost, none does harm.

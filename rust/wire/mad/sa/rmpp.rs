@@ -15,6 +15,9 @@ use zerocopy_derive::{
 /// The only version.
 pub const VERSION: u8 = 1;
 
+/// [`Rmpp::resp_time`] that is no value.
+pub const NO_RESP_TIME: u8 = 31;
+
 /// What a datagram is to a long message.
 #[allow(missing_docs, reason = "the names are the IBA's")]
 pub mod kind {
@@ -89,7 +92,7 @@ pub struct Rmpp {
     pub version: u8,
     /// One of [`kind`].
     pub kind: u8,
-    /// Time to answer, as an exponent of 4.096 us (5 bits); 31 is no value.
+    /// Time to answer, as an exponent of 4.096 us (5 bits), or [`NO_RESP_TIME`].
     pub resp_time: u8,
     /// Bits of [`flag`] (3 bits).
     pub flags: u8,
