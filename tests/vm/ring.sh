@@ -7,6 +7,8 @@
 # A ring of three hosts: three switches with a cable between each two of them. At random
 # one host is cut off, then the cable between the other two, while these have a reliable
 # connection of which every byte is checked: it is never lost, and the third host returns.
+# Says how long the connection stood still, and how much of that was after the cable was
+# known to be down.
 #
 #     ring.sh [ROUNDS [SEED]]
 
@@ -32,13 +34,56 @@ whole() {
 	links "$1" $LINKS && port_active "$1"
 }
 
+STALLS=/tmp/stalls
+
+# uptime: since the guest was booted, in hundredths of a second.
+uptime() {
+	local since
+	read -r since _ </proc/uptime
+	echo "${since/./}"
+}
+
+# stalls DEVICE: writes down when less than ten packets came in for a fifth of a second, from
+# when to when.
+stalls() {
+	local file=/sys/class/infiniband/$1/ports/1/counters/port_rcv_packets
+	local now count since known
+	since=$(uptime)
+	known=$(<"$file")
+	while sleep 0.01; do
+		now=$(uptime)
+		count=$(<"$file")
+		[ "$count" -ge $((known + 10)) ] || continue
+		[ $((now - since)) -lt 20 ] || echo "$since $now" >>$STALLS
+		since=$now known=$count
+	done
+}
+
+# reroutes: of each stall how long it was, and how long after a cable had gone down it
+# ended, in milliseconds.
+reroutes() {
+	dmesg | sed -n 's/^\[ *\([0-9]*\)\.\([0-9][0-9]\).*the cable of .* is down.*/\1\2/p' >/tmp/downs
+	awk 'NR == FNR { down[++downs] = $1; next }
+		{ after = $2 - $1
+		  for (at = 1; at <= downs; at++)
+			if (down[at] >= $1 - 1 && down[at] <= $2 && $2 - down[at] < after) after = $2 - down[at]
+		  print ($2 - $1) * 10, after * 10 }' /tmp/downs $STALLS
+}
+
+# longest COLUMN
+longest() {
+	reroutes | awk -v column="$1" '$column > most { most = $column } END { print most + 0 }'
+}
+
 # round NUMBER
 round() {
-	local third=$((RANDOM % HOSTS + 1)) a b
+	local third=$((RANDOM % HOSTS + 1)) a b began=$SECONDS
 	a=$((third % HOSTS + 1))
 	b=$((a % HOSTS + 1))
 	step "Round $1: host $third is cut off, hosts $a and $b have a connection"
 	load "sib$a" "sib$b"
+	stalls "sib$b" &
+	STALLS_OF=$!
 	run ip link set "port$third" down
 	load_goes_on "when the host is cut off"
 	within "$soon" switches "sib$a" 2 || fail "host $third is still there"
@@ -53,9 +98,12 @@ round() {
 	speak "$a" "$b"
 	within "$soon" whole "sib$a" || fail "the cable has not come back"
 	load_goes_on "by the cable again"
+	kill $STALLS_OF
+	wait $STALLS_OF 2>/dev/null
 	load_ends
 	pair "sib$third" "sib$a" ibv_rc_pingpong -n $messages
 	pair "sib$b" "sib$third" ibv_rc_pingpong -n $messages
+	printf 'round %d: %d s\n' "$1" $((SECONDS - began))
 }
 
 managed_by_module
@@ -72,9 +120,12 @@ for ((host = 1; host <= HOSTS; host++)); do
 	within "$soon" whole "sib$host" || fail "host $host is not in the ring"
 done
 printf 'seed %d\n' "$seed"
+: >$STALLS
 for ((number = 1; number <= rounds; number++)); do
 	round $number
 done
+printf 'the connection stood still %d times, for %d ms at most, %d ms at most after a cable had gone down\n' \
+	"$(wc -l <$STALLS)" "$(longest 1)" "$(longest 2)"
 run rmdir $CONFIG/from*
 for ((host = 1; host <= HOSTS; host++)); do
 	run rdma link del "sib$host"
