@@ -2,6 +2,7 @@
 
 //! What the manager has in debugfs: `/sys/kernel/debug/sib_cm`.
 
+use crate::policy::Mode;
 use crate::tables::Shared;
 use crate::watch::Level;
 use kernel::fmt;
@@ -29,6 +30,7 @@ pub(crate) struct Files {
     _questions: ControlFile<Questions>,
     _watched: ControlFile<Watched>,
     _watch: ControlFile<Levels>,
+    _hcas: ControlFile<Hcas>,
     _dir: Dir,
 }
 
@@ -41,7 +43,8 @@ impl Files {
             _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
             _questions: ControlFile::new(&dir, c"questions", Questions(shared.clone()))?,
             _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
-            _watch: ControlFile::new(&dir, c"watch", Levels(shared))?,
+            _watch: ControlFile::new(&dir, c"watch", Levels(shared.clone()))?,
+            _hcas: ControlFile::new(&dir, c"hcas", Hcas(shared))?,
             _dir: dir,
         })
     }
@@ -143,6 +146,24 @@ impl Control for Levels {
         let level = Level::named(level).ok_or(EINVAL)?;
         let device = self.0.device(guid).ok_or(ENODEV)?;
         level.set(&device)
+    }
+}
+
+/// `hcas`: by their GUIDs, in which mode they are, and what is done for connections of ib_cm.
+struct Hcas(Arc<Shared>);
+
+impl Control for Hcas {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        self.0.each_device(|device| {
+            let mode = Mode::new(device.adapter.is_dedicated()).name();
+            let level = Level::of(device).name();
+            writeln!(f, "{:016x} {mode} watch {level}", device.adapter.guid())
+        })
     }
 }
 

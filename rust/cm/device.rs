@@ -18,7 +18,11 @@ use rdma::cm::{
     PortNames,
     Way, //
 };
-use rdma::ib::PortCaps;
+use rdma::ib::{
+    Mad,
+    MadSource,
+    PortCaps, //
+};
 use rdma::sync::{
     Cx,
     Sleepable,
@@ -160,6 +164,15 @@ impl Ends {
             }),
         };
         Some((port, way))
+    }
+}
+
+/// Where a datagram has come from.
+pub(crate) fn source_of(offered: &Mad<'_>, from: &MadSource) -> Source {
+    Source {
+        port: PortNum::new(offered.port as u8),
+        slid: Lid::new(from.slid),
+        sgid: from.sgid.map(Gid::new),
     }
 }
 

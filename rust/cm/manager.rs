@@ -13,8 +13,10 @@ use crate::connection::{
 use crate::consumer;
 use crate::device::{
     back,
+    source_of,
     Device, //
 };
+use crate::policy::Mode;
 use crate::question;
 use crate::tables::Shared;
 use kernel::prelude::*;
@@ -22,6 +24,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use proto::cm::{
     stale_refusal,
+    unknown_answer,
     Conn,
     Event,
     Identity,
@@ -58,18 +61,17 @@ use wire::mad::{
     method,
     CLASS_VERSION_2, //
 };
-use wire::{
-    Gid,
-    Guid,
-    Lid,
-    PortNum, //
-};
+use wire::Guid;
 
 /// The manager as the driver knows it.
 pub(crate) struct Desk(pub(crate) Arc<Shared>);
 
 impl Manager for Desk {
     type Device = Arc<Device>;
+
+    fn claims(&self, name: &[u8]) -> bool {
+        self.0.policies.mode_of(name) == Mode::Dedicated
+    }
 
     fn add(
         &self,
@@ -113,8 +115,14 @@ impl Manager for Desk {
             return Verdict::Pass;
         };
         let is_ours = if Cm::from_bytes(mad.request).header().mgmt_class == class::CM {
-            let is_ours = self.take(&mut cx, s, device, mad, &source)
-                || self.0.watch.receive(&mut cx, s, device, mad, &source);
+            let is_ours = if self.take(&mut cx, s, device, mad, &source) {
+                true
+            } else if device.adapter.is_dedicated() {
+                answer_unknown(&mut cx, s, device, mad, &source);
+                true
+            } else {
+                self.0.watch.receive(&mut cx, s, device, mad, &source)
+            };
             self.0.tally.count(is_ours);
             is_ours
         } else {
@@ -181,11 +189,7 @@ impl Desk {
         if header.class_version != CLASS_VERSION_2 || header.method != method::SEND {
             return false;
         }
-        let source = Source {
-            port: PortNum::new(offered.port as u8),
-            slid: Lid::new(from.slid),
-            sgid: from.sgid.map(Gid::new),
-        };
+        let source = source_of(offered, from);
         let found = match mad.attr_id() {
             attr::REQ => {
                 let req: Req = mad.message();
@@ -265,6 +269,21 @@ impl Desk {
             }
         }
         true
+    }
+}
+
+/// Tells the sender of a datagram that nobody here knows what it is about.
+fn answer_unknown(
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    device: &Device,
+    offered: &Mad<'_>,
+    from: &MadSource,
+) {
+    let answer = unknown_answer(Cm::from_bytes(offered.request));
+    let way = back(&source_of(offered, from), from.sl, from.pkey_index);
+    if let (Some(answer), Some((port, way))) = (answer, way) {
+        let _ = device.adapter.send(cx, s, port, &way, answer.as_bytes());
     }
 }
 

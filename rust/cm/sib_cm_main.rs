@@ -13,6 +13,7 @@
 //!   kernel. [`commands`] are the orders of both, [`events`] what they are told and [`mailbox`] where that waits,
 //!   [`abi`] how they see all of that.
 //! - [`watch`] gives connections of ib_cm alternate paths.
+//! - [`policy`] is what the administrator wants of each HCA, in configfs ([`config`]) or by [`params`].
 //! - [`debug`] is what developers see in debugfs.
 
 #![deny(unsafe_code)]
@@ -20,6 +21,7 @@
 mod abi;
 mod client;
 mod commands;
+mod config;
 mod connection;
 mod consumer;
 mod debug;
@@ -27,12 +29,16 @@ mod device;
 mod events;
 mod mailbox;
 mod manager;
+mod params;
+mod policy;
 mod question;
 mod session;
 mod tables;
 mod watch;
 
 use client::Client;
+use config::Hcas;
+use kernel::configfs::Subsystem;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use manager::Desk;
@@ -58,6 +64,10 @@ module! {
     description: "Connection manager of sib, for alternate paths",
     license: "GPL",
     params: {
+        dedicated: u8 {
+            default: 0,
+            description: "1: ib_cm is kept off HCAs that are made from now on",
+        },
         watch: u8 {
             default: 0,
             description: "Alternate paths for connections of ib_cm: 0 none, 1 those that peers offer, 2 offered too",
@@ -89,6 +99,7 @@ struct Loaded {
     device: Option<chardev::Device<Session>>,
     service: Option<Service<Client>>,
     files: Option<debug::Files>,
+    config: Option<Pin<KBox<Subsystem<Hcas>>>>,
 }
 
 impl Module for Loaded {
@@ -97,19 +108,21 @@ impl Module for Loaded {
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
-        watch::check_parameters()?;
+        params::check()?;
         let shared = Shared::new(s)?;
         let files = debug::Files::new(shared.clone())?;
         let desk = Desk(shared.clone());
         let manager = Registration::new(c"sib_cm", desk, watch::is_wanted(), &mut cx, s)?;
         let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         let service = Service::new(shared.clone())?;
+        let config = config::register(shared.clone())?;
         Ok(Self {
             shared,
             manager: Some(manager),
             device: Some(device),
             service: Some(service),
             files: Some(files),
+            config: Some(config),
         })
     }
 
@@ -117,6 +130,7 @@ impl Module for Loaded {
         // No file is open and no client loaded, as they would have kept the module, and no datagram comes when the
         // manager is gone. What is left are connections whose programs have ended, and references to them in what their
         // clocks have queued.
+        drop(self.config.take());
         drop(self.service.take());
         drop(self.device.take());
         drop(self.manager.take());

@@ -12,6 +12,7 @@ use crate::connection::{
 };
 use crate::consumer::Consumer;
 use crate::device::Device;
+use crate::policy::Policies;
 use crate::question::{
     Name,
     Question, //
@@ -94,6 +95,9 @@ pub(crate) struct Shared {
     /// The high half of the transaction IDs of this host.
     tid_high: u32,
     pub(crate) tally: Tally,
+    /// What the administrator wants of each HCA.
+    #[pin]
+    pub(crate) policies: Policies,
     /// Connections of ib_cm.
     pub(crate) watch: Arc<Watch>,
 }
@@ -126,6 +130,7 @@ impl Shared {
                     passed: Atomic::new(0),
                     consumed: Atomic::new(0),
                 },
+                policies <- Policies::new(),
                 watch,
             }),
             GFP_KERNEL,
@@ -155,6 +160,15 @@ impl Shared {
         let mut devices = tables.devices.iter();
         devices
             .find(|device| device.adapter.guid() == guid)
+            .cloned()
+    }
+
+    /// The HCA of this name.
+    pub(crate) fn device_called(&self, name: &[u8]) -> Option<Arc<Device>> {
+        let tables = self.tables.lock();
+        let mut devices = tables.devices.iter();
+        devices
+            .find(|device| device.adapter.is_called(name))
             .cloned()
     }
 

@@ -14,13 +14,13 @@ mod level;
 mod table;
 
 pub(crate) use level::{
-    check_parameters,
     is_wanted,
     Level, //
 };
 
 use crate::device::{
     back,
+    source_of,
     Device,
     Ends, //
 };
@@ -49,8 +49,7 @@ use proto::cm::watch::{
 use proto::cm::{
     Env,
     Identity,
-    Reload,
-    Source, //
+    Reload, //
 };
 use proto::time::{
     Duration,
@@ -106,10 +105,8 @@ use wire::mad::{
     CLASS_VERSION_2, //
 };
 use wire::{
-    Gid,
     Guid,
-    Lid,
-    PortNum, //
+    Lid, //
 };
 
 /// How often what is over is looked for.
@@ -166,14 +163,6 @@ fn as_cm(bytes: &[u8; MAD_SIZE]) -> Option<&Cm> {
         && header.class_version == CLASS_VERSION_2
         && header.method == method::SEND;
     is_one.then_some(mad)
-}
-
-fn source_of(offered: &Mad<'_>, from: &MadSource) -> Source {
-    Source {
-        port: PortNum::new(offered.port as u8),
-        slid: Lid::new(from.slid),
-        sgid: from.sgid.map(Gid::new),
-    }
 }
 
 impl Watch {

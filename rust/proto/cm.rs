@@ -31,6 +31,7 @@ mod sidr;
 mod stale;
 mod state;
 mod timing;
+mod unknown;
 pub mod watch;
 
 pub use adopt::Adoption;
@@ -74,6 +75,7 @@ pub use state::{
     State, //
 };
 pub use timing::LONGEST;
+pub use unknown::unknown_answer;
 
 use crate::time::Instant;
 use answer::Heard;

@@ -14,6 +14,10 @@
 //! impl Manager for Listener {
 //!     type Device = Adapter;
 //!
+//!     fn claims(&self, _: &[u8]) -> bool {
+//!         false
+//!     }
+//!
 //!     fn add(&self, _: Cx<'_, Unlocked>, _: Sleepable<'_>, adapter: Adapter) -> Result<Adapter> {
 //!         Ok(adapter)
 //!     }
@@ -58,16 +62,17 @@ pub use client::{
     Manager,
     Registration, //
 };
+pub use hook::{
+    claims,
+    QpEvent,
+    Sent,
+    Verdict, //
+};
 pub(crate) use hook::{
     is_listening,
     offer,
     qp_event,
     sent, //
-};
-pub use hook::{
-    QpEvent,
-    Sent,
-    Verdict, //
 };
 pub(crate) use paths::serve;
 pub use paths::{

@@ -141,6 +141,7 @@ pub use mad::{
     MadSource,
     MAD_SIZE, //
 };
+pub(crate) use ops::source_from;
 pub use page_list::PageList;
 pub use port::{
     Mtu,

@@ -383,6 +383,10 @@ impl Driver for Sib {
         mcast::detach(&mut cx, &qp.hca, qp, Gid::new(*mgid), Lid::new(mlid))
     }
 
+    fn is_dedicated(dev: &Self::Device) -> bool {
+        dev.is_dedicated
+    }
+
     fn path_state(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32) -> Result<PathState> {
         qp::path_state(&mut cx, dev, qpn)
     }

@@ -96,6 +96,8 @@ pub(crate) struct Hca {
     pub(crate) berth: Berth,
     /// Its names.
     pub(crate) guids: HcaGuids,
+    /// ib_cm is kept off it.
+    pub(crate) is_dedicated: bool,
     /// What is too long for the context where it is found to be due.
     pub(crate) queue: Queue,
     /// What may wait until tasks have done theirs.
@@ -138,6 +140,7 @@ impl Hca {
         lease: &Lease,
         berth: Berth,
         description: [u8; 64],
+        is_dedicated: bool,
         upcall: DeviceUpcall,
         sleepable: Sleepable<'_>,
     ) -> Result<impl PinInit<Self, Error>> {
@@ -174,6 +177,7 @@ impl Hca {
             ticket,
             berth,
             guids,
+            is_dedicated,
             queue,
             patient,
             memory,

@@ -16,6 +16,7 @@ use crate::registry::{
 use kernel::cpu;
 use kernel::pr_err_once;
 use kernel::prelude::*;
+use rdma::cm;
 use rdma::ib::{
     DeviceInit,
     Registrar,
@@ -107,7 +108,9 @@ fn make<'a>(
             parent: Some(&lease.parent),
         },
     )?;
-    let hca = Hca::new(lease, berth, description, device.upcall(), sleepable)?;
+    let is_dedicated = cm::claims(name.to_bytes());
+    let upcall = device.upcall();
+    let hca = Hca::new(lease, berth, description, is_dedicated, upcall, sleepable)?;
     Ok((device, Tracked::new(hca)?))
 }
 

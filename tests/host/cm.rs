@@ -22,5 +22,7 @@ mod setup;
 mod sidr;
 #[path = "cm/stale.rs"]
 mod stale;
+#[path = "cm/unknown.rs"]
+mod unknown;
 #[path = "cm/watch.rs"]
 mod watch;

@@ -33,6 +33,7 @@
 #define RESPONSE_TIMEOUT 18
 #define PKEY 0xffff
 
+static const char HCAS[] = "/sys/kernel/debug/sib_cm/hcas";
 static const char TABLE[] = "/sys/kernel/debug/sib_cm/connections";
 
 /* Where a side can be reached: the private data of REQ and REP. */
@@ -569,16 +570,34 @@ static void ping(struct side *side, uint64_t service, const char *lid,
 		;
 }
 
+/* The name of the device with this GUID. */
+static const char *name_of(struct ibv_device **list, uint64_t guid)
+{
+	for (int i = 0; list && list[i]; i++)
+		if (be64toh(ibv_get_device_guid(list[i])) == guid)
+			return ibv_get_device_name(list[i]);
+	return "?";
+}
+
+/* A line of HCAS begins with a GUID, of TABLE with a communication ID. */
 static void show(void)
 {
-	FILE *file = fopen(TABLE, "r");
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	FILE *hcas = fopen(HCAS, "r"), *table = fopen(TABLE, "r");
 	char line[256];
 
-	if (!file)
-		die("%s: %m", TABLE);
-	while (fgets(line, sizeof(line), file))
+	if (!hcas || !table)
+		die("%s: %m", hcas ? TABLE : HCAS);
+	while (fgets(line, sizeof(line), hcas)) {
+		uint64_t guid = strtoull(line, NULL, 16);
+
+		printf("%s %s", name_of(list, guid), line);
+	}
+	while (fgets(line, sizeof(line), table))
 		fputs(line, stdout);
-	fclose(file);
+	fclose(hcas);
+	fclose(table);
+	ibv_free_device_list(list);
 }
 
 static void usage(FILE *file)
@@ -589,7 +608,7 @@ static void usage(FILE *file)
 	      "\n"
 	      "listen   accepts one connection, and echoes what comes\n"
 	      "connect  sends a message every second, and tells of its echo and of paths\n"
-	      "show     lists the connections of this host (root)\n"
+	      "show     lists the devices and connections of this host (root)\n"
 	      "\n"
 	      "  -s SERVICE  service ID (0x2ff000000000053)\n"
 	      "  -c COUNT    end after so many messages\n"

@@ -3,8 +3,7 @@
 //! How much is done for connections of ib_cm: what the parameters of the module say, for each HCA.
 
 use crate::device::Device;
-use crate::module_parameters;
-use core::borrow::Borrow;
+use crate::params;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::cm::Verdict;
@@ -27,27 +26,6 @@ const LEVELS: [(Level, &str); 3] = [
     (Level::Full, "full"),
 ];
 
-fn value<T: Copy>(of: impl Borrow<T>) -> T {
-    *of.borrow()
-}
-
-/// Checks the parameters when the module is loaded.
-///
-/// # Errors
-///
-/// `EINVAL`, with a line in the log.
-pub(crate) fn check_parameters() -> Result {
-    let watch = value::<u8>(module_parameters::watch.value());
-    let events = value::<u8>(module_parameters::watch_events.value());
-    for (name, value, high) in [("watch", watch, 2), ("watch_events", events, 1)] {
-        if value > high {
-            pr_err!("parameter {name}: {value} is not in 0 to {high}\n");
-            return Err(EINVAL);
-        }
-    }
-    Ok(())
-}
-
 /// Whether any of this is wanted.
 pub(crate) fn is_wanted() -> bool {
     Level::default() != Level::Off
@@ -56,7 +34,7 @@ pub(crate) fn is_wanted() -> bool {
 impl Default for Level {
     /// What the parameter says.
     fn default() -> Self {
-        Self::from_number(value::<u8>(module_parameters::watch.value()).into())
+        Self::from_number(params::watch().into())
     }
 }
 
@@ -99,7 +77,7 @@ impl Level {
 
 /// What becomes of an event of a queue pair whose path was loaded here.
 pub(super) fn withhold() -> Verdict {
-    if value::<u8>(module_parameters::watch_events.value()) != 0 {
+    if params::watch_events() {
         Verdict::Pass
     } else {
         Verdict::Consumed

@@ -17,6 +17,7 @@ use crate::ib::{
     AhAttr,
     GlobalRoute,
     PortCaps,
+    PortModify,
     MAD_SIZE, //
 };
 use crate::sync::{
@@ -40,6 +41,8 @@ use sib_bindings as bindings;
 pub(super) struct Link {
     raw: *mut bindings::ib_device,
     agents: KVec<Agent>,
+    /// What receives, of a dedicated device.
+    _receivers: KVec<Agent>,
 }
 
 // SAFETY: The device is used by thread-safe functions alone, and only while it is registered.
@@ -52,17 +55,28 @@ impl Link {
     ///
     /// # Safety
     ///
-    /// The device stays registered until the owner has been dropped.
+    /// The device is one of this driver, and stays registered until the owner has been dropped.
     pub(super) unsafe fn new(raw: *mut bindings::ib_device) -> Result<Tracked<Self>> {
         // SAFETY: The device is alive by the promise, and the number of its ports never changes.
         let ports = unsafe { (*raw).phys_port_cnt };
+        // SAFETY: The device is one of this driver, and in use for the call.
+        let is_dedicated = unsafe { paths::is_dedicated_to_manager(raw) };
         let mut agents = KVec::new();
+        let mut receivers = KVec::new();
         for port in 1..=ports {
             // SAFETY: By the promise.
             agents.push(unsafe { Agent::new(raw, port) }?, GFP_KERNEL)?;
+            if is_dedicated {
+                // SAFETY: By the promise.
+                receivers.push(unsafe { Agent::receiver(raw, port) }?, GFP_KERNEL)?;
+            }
         }
         // INVARIANT: As promised, with the agents made above.
-        Tracked::new::<Infallible>(Self { raw, agents })
+        Tracked::new::<Infallible>(Self {
+            raw,
+            agents,
+            _receivers: receivers,
+        })
     }
 
     fn agent(&self, port: u32) -> Result<&Agent> {
@@ -89,6 +103,7 @@ pub struct Adapter {
     link: Watch<Link>,
     guid: u64,
     ports: u32,
+    is_dedicated: bool,
 }
 
 impl Adapter {
@@ -99,6 +114,8 @@ impl Adapter {
             guid: u64::from_be(unsafe { (*link.raw).node_guid }),
             // SAFETY: As above.
             ports: unsafe { (*link.raw).phys_port_cnt },
+            // SAFETY: As above; the device is one of this driver.
+            is_dedicated: unsafe { paths::is_dedicated_to_manager(link.raw) },
         }
     }
 
@@ -110,6 +127,22 @@ impl Adapter {
     /// The number of ports, which are numbered from 1.
     pub fn ports(&self) -> u32 {
         self.ports
+    }
+
+    /// Whether ib_cm is kept off the device: then all datagrams of communication management come to this manager, and
+    /// what it does not answer nobody does.
+    pub fn is_dedicated(&self) -> bool {
+        self.is_dedicated
+    }
+
+    /// Whether `name` is the name of the device now.
+    pub fn is_called(&self, name: &[u8]) -> bool {
+        self.link().is_ok_and(|link| {
+            // SAFETY: The device is registered while its link is held; the C side reads `name.len()` bytes.
+            unsafe {
+                bindings::sib_helper_ib_device_is_called(link.raw, name.as_ptr().cast(), name.len())
+            }
+        })
     }
 
     fn link(&self) -> Result<Held<Link>> {
@@ -227,19 +260,21 @@ impl Adapter {
     /// Changes what the port says of itself to the subnet.
     pub fn change_caps(
         &self,
-        _cx: &mut Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
         port: u32,
         set: PortCaps,
         clear: PortCaps,
     ) -> Result {
         let link = self.link()?;
-        let mut change = bindings::ib_port_modify {
-            set_port_cap_mask: set.bits(),
-            clr_port_cap_mask: clear.bits(),
-            ..Default::default()
+        let change = PortModify {
+            set_caps: set,
+            clear_caps: clear,
+            shutdown: false,
+            init_type: None,
+            reset_qkey_counter: false,
         };
-        // SAFETY: The device is registered while its link is held; ib_core checks the port.
-        to_result(unsafe { bindings::ib_modify_port(link.raw, port, 0, &mut change) })
+        // SAFETY: The device is one of this driver, and registered while its link is held.
+        unsafe { paths::change_port(link.raw, cx, s, port, &change) }
     }
 }

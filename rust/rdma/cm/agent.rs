@@ -4,7 +4,16 @@
 //!
 //! C header: [`include/rdma/ib_mad.h`](srctree/include/rdma/ib_mad.h)
 
-use crate::ib::MAD_SIZE;
+use super::hook;
+use crate::ib::{
+    source_from,
+    Mad,
+    MAD_SIZE, //
+};
+use crate::sync::{
+    Cx,
+    Sleepable, //
+};
 use core::ptr::{
     self,
     NonNull, //
@@ -14,10 +23,19 @@ use kernel::error::{
     to_result, //
 };
 use kernel::prelude::*;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use sib_bindings as bindings;
 
 /// The queue pair that management of general services is on.
 const QP1: u32 = 1;
+
+/// The class version of communication management.
+const CLASS_VERSION: u8 = 2;
+
+/// How often registration is tried again when somebody else has the class, and after which time.
+const PATIENCE: u32 = 100;
+const PAUSE: Delta = Delta::from_millis(20);
 
 /// Where a datagram goes, and by which way.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +94,7 @@ impl Way {
     }
 }
 
-/// An agent of one port that sends and receives nothing.
+/// An agent of one port.
 ///
 /// # Invariants
 ///
@@ -91,23 +109,67 @@ unsafe impl Send for Agent {}
 unsafe impl Sync for Agent {}
 
 impl Agent {
-    /// Registers an agent. May sleep.
+    /// Registers an agent that receives nothing. May sleep.
     ///
     /// # Safety
     ///
     /// The device has the port, and stays registered until the agent is dropped.
     pub(super) unsafe fn new(device: *mut bindings::ib_device, port: u32) -> Result<Self> {
-        // SAFETY: The device is registered. Without a request the agent receives nothing, so that there need
+        // SAFETY: Promised by the caller. Without a request the agent receives nothing, so that there need
         // be no function for that.
+        unsafe { Self::register(device, port, ptr::null_mut(), None) }
+    }
+
+    /// Registers the agent that datagrams of communication management are for. Sleeps.
+    ///
+    /// ib_cm registers one too, and gives it up when the driver does not let it say that it is there. If that is
+    /// under way, it is waited for.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if somebody else has one.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::new`]. The device is one of this driver, and dedicated.
+    pub(super) unsafe fn receiver(device: *mut bindings::ib_device, port: u32) -> Result<Self> {
+        let mut request = bindings::ib_mad_reg_req {
+            mgmt_class: bindings::IB_MGMT_CLASS_CM as u8,
+            mgmt_class_version: CLASS_VERSION,
+            ..Default::default()
+        };
+        request.method_mask[0] = 1 << bindings::IB_MGMT_METHOD_SEND;
+        let mut patience = PATIENCE;
+        loop {
+            // SAFETY: Promised by the caller; the request is copied.
+            let agent = unsafe { Self::register(device, port, &mut request, Some(received)) };
+            if agent.is_ok() || patience == 0 {
+                return agent;
+            }
+            patience = patience.wrapping_sub(1);
+            fsleep(PAUSE);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::new`]. `request` is null, or valid for the call; then there is a function.
+    unsafe fn register(
+        device: *mut bindings::ib_device,
+        port: u32,
+        request: *mut bindings::ib_mad_reg_req,
+        received: bindings::ib_mad_recv_handler,
+    ) -> Result<Self> {
+        // SAFETY: The device is registered.
         let agent = from_err_ptr(unsafe {
             bindings::ib_register_mad_agent(
                 device,
                 port,
                 bindings::ib_qp_type_IB_QPT_GSI,
-                ptr::null_mut(),
+                request,
                 0,
                 Some(sent),
-                None,
+                received,
                 ptr::null_mut(),
                 0,
             )
@@ -201,4 +263,39 @@ unsafe extern "C" fn sent(
 ) {
     // SAFETY: ib_mad gives the datagram back.
     unsafe { free((*done).send_buf) };
+}
+
+/// A datagram of communication management has come to a dedicated device.
+///
+/// # Safety
+///
+/// Called by ib_mad, in a worker, for a receiving [`Agent`].
+unsafe extern "C" fn received(
+    agent: *mut bindings::ib_mad_agent,
+    _request: *mut bindings::ib_mad_send_buf,
+    done: *mut bindings::ib_mad_recv_wc,
+) {
+    // SAFETY: A worker that holds no lock.
+    let (cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
+    // SAFETY: ib_mad gives us the datagram, which has the size of all of them, and its completion.
+    let (request, source) = unsafe {
+        let buffer = &(*done).recv_buf;
+        (
+            &*buffer.__bindgen_anon_1.mad.cast::<[u8; MAD_SIZE]>(),
+            source_from((*done).wc, buffer.grh),
+        )
+    };
+    // SAFETY: The agent is registered.
+    let (device, port) = unsafe { ((*agent).device, (*agent).port_num.into()) };
+    let mad = Mad {
+        port,
+        ignore_mkey: false,
+        ignore_bkey: false,
+        source,
+        request,
+    };
+    // SAFETY: The device is one of this driver, and in use while it has an agent. What nobody wants is lost.
+    unsafe { hook::offer(device, cx, s, &mad) };
+    // SAFETY: Ours, and not used any more.
+    unsafe { bindings::ib_free_recv_mad(done) };
 }

@@ -24,6 +24,10 @@ pub trait Manager: Send + Sync + Sized + 'static {
     /// What it keeps for a device.
     type Device: Send + Sync + 'static;
 
+    /// Whether a device to be made with this name is to be the manager's alone: a *dedicated* one, which ib_cm is kept
+    /// off as long as it is there. May sleep.
+    fn claims(&self, name: &[u8]) -> bool;
+
     /// Learns of a device, or of one that was there before the registration.
     ///
     /// # Errors
@@ -36,7 +40,8 @@ pub trait Manager: Send + Sync + Sized + 'static {
     /// refuses everything afterwards.
     fn remove(&self, cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Self::Device);
 
-    /// Looks at a datagram of communication management that has come from the network.
+    /// Looks at a datagram of communication management that has come from the network. What is passed and has come to a
+    /// dedicated device is lost.
     fn receive(
         &self,
         cx: Cx<'_, Unlocked>,
@@ -108,6 +113,7 @@ impl<M: Manager> Registration<M> {
                     receive: receive::<M>,
                     qp_event: qp_event::<M>,
                     sent: sent::<M>,
+                    claims: claims::<M>,
                     listens,
                     client: hook::client(name),
                 },
@@ -225,4 +231,12 @@ unsafe fn sent<M: Manager>(
     // SAFETY: As in `receive`.
     let (manager, device) = unsafe { (&*context.cast::<M>(), &*data.cast::<M::Device>()) };
     manager.sent(cx, device, datagram);
+}
+
+/// # Safety
+///
+/// As `claims` of an [`Entry`] whose context is an `M`.
+unsafe fn claims<M: Manager>(context: *const c_void, name: &[u8]) -> bool {
+    // SAFETY: The context is an `M` that is alive for the call.
+    unsafe { &*context.cast::<M>() }.claims(name)
 }

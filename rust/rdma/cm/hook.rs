@@ -99,6 +99,8 @@ pub(super) struct Entry {
     ) -> Verdict,
     /// Shows a datagram that leaves a device, as [`Self::receive`], in any context.
     pub(super) sent: unsafe fn(*const c_void, *const c_void, Cx<'_, Unlocked>, &Sent<'_>),
+    /// Whether a device to be made with this name is to be the manager's alone.
+    pub(super) claims: unsafe fn(*const c_void, &[u8]) -> bool,
     /// Whether the manager wants to see these.
     pub(super) listens: bool,
     /// What ib_core knows of the manager.
@@ -287,6 +289,15 @@ unsafe fn with_manager<R>(
     // SAFETY: Null, or what `added` has set, which `removed` frees after the section.
     let kept = unsafe { kept.cast::<Kept>().as_ref() }?;
     Some(call(entry, kept.data))
+}
+
+/// Whether there is a manager that wants a device for itself, which is to be made and called `name`. May sleep.
+pub fn claims(name: &[u8]) -> bool {
+    let _section = Section::enter();
+    // SAFETY: Null, or valid for the section, which `withdraw` waits for.
+    let entry = unsafe { OPEN.load(Acquire).as_ref() };
+    // SAFETY: The context is its own.
+    entry.is_some_and(|entry| unsafe { (entry.claims)(entry.context, name) })
 }
 
 /// Offers a datagram to the manager, if there is one.

@@ -9,7 +9,8 @@ use crate::ib::{
     device_of,
     AhAttr,
     Driver,
-    MigState, //
+    MigState,
+    PortModify, //
 };
 use crate::sync::{
     Cx,
@@ -68,6 +69,14 @@ struct Calls {
     state: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32) -> Result<PathState>,
     load: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32, &AhAttr) -> Result,
     count: unsafe fn(*mut bindings::ib_device, u32, PathCount),
+    is_dedicated: unsafe fn(*mut bindings::ib_device) -> bool,
+    modify_port: unsafe fn(
+        *mut bindings::ib_device,
+        Cx<'_, Unlocked>,
+        Sleepable<'_>,
+        u32,
+        &PortModify,
+    ) -> Result,
 }
 
 /// The calls of the driver: there is one in a module.
@@ -85,6 +94,8 @@ impl<D: Driver> CallsOf<D> {
         state: state::<D>,
         load: load::<D>,
         count: count::<D>,
+        is_dedicated: is_dedicated::<D>,
+        modify_port: modify_port::<D>,
     };
 }
 
@@ -130,6 +141,54 @@ unsafe fn load<D: Driver>(
 unsafe fn count<D: Driver>(device: *mut bindings::ib_device, port: u32, count: PathCount) {
     // SAFETY: By the promise.
     D::count_path(unsafe { device_of::<D>(device) }, port, count);
+}
+
+/// # Safety
+///
+/// As [`state`].
+unsafe fn is_dedicated<D: Driver>(device: *mut bindings::ib_device) -> bool {
+    // SAFETY: By the promise.
+    D::is_dedicated(unsafe { device_of::<D>(device) })
+}
+
+/// # Safety
+///
+/// As [`state`].
+unsafe fn modify_port<D: Driver>(
+    device: *mut bindings::ib_device,
+    cx: Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    port: u32,
+    change: &PortModify,
+) -> Result {
+    // SAFETY: By the promise.
+    D::modify_port(cx, s, unsafe { device_of::<D>(device) }, port, change)
+}
+
+/// Whether ib_cm is kept off a device.
+///
+/// # Safety
+///
+/// As [`state_of`].
+pub(super) unsafe fn is_dedicated_to_manager(device: *mut bindings::ib_device) -> bool {
+    // SAFETY: By the promise.
+    calls().is_ok_and(|calls| unsafe { (calls.is_dedicated)(device) })
+}
+
+/// Changes what a port says of itself, as ib_core may not for a dedicated device.
+///
+/// # Safety
+///
+/// As [`state_of`].
+pub(super) unsafe fn change_port(
+    device: *mut bindings::ib_device,
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    port: u32,
+    change: &PortModify,
+) -> Result {
+    // SAFETY: By the promise.
+    unsafe { (calls()?.modify_port)(device, cx.reborrow(), s, port, change) }
 }
 
 /// How the queue pair `qpn` stands.

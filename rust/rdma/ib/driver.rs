@@ -498,6 +498,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     // Paths of queue pairs by number, for the connection manager.
 
+    /// Whether connections on the device are the business of the manager of [`crate::cm`] alone, so that ib_cm is kept
+    /// off it. Never changes.
+    fn is_dedicated(dev: &Self::Device) -> bool;
+
     /// How a connected queue pair stands.
     ///
     /// # Errors

@@ -39,12 +39,21 @@ pub struct Mad<'a> {
 }
 
 impl Mad<'_> {
+    fn class(&self) -> u32 {
+        let [_, class, ..] = self.request;
+        u32::from(*class)
+    }
+
+    /// Whether it is one of communication management.
+    pub(super) fn is_of_cm(&self) -> bool {
+        self.class() == bindings::IB_MGMT_CLASS_CM
+    }
+
     /// Whether it is one that connection managers exchange: of communication management (IBA, "Communication
     /// Management"), or of a vendor, who is named in it (IBA, "Vendor Specific Management").
     pub(super) fn is_of_managers(&self) -> bool {
-        let [_, class, ..] = self.request;
-        let class = u32::from(*class);
-        class == bindings::IB_MGMT_CLASS_CM
+        let class = self.class();
+        self.is_of_cm()
             || (bindings::IB_MGMT_CLASS_VENDOR_RANGE2_START
                 ..=bindings::IB_MGMT_CLASS_VENDOR_RANGE2_END)
                 .contains(&class)

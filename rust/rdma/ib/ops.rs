@@ -25,6 +25,7 @@ pub(super) use device::{
     DeviceObj,
     DeviceState, //
 };
+pub(crate) use mad::source_from;
 
 use super::{
     mmap,

@@ -289,6 +289,12 @@ pub(super) unsafe extern "C" fn modify_port<D: Driver>(
         };
         // SAFETY: The device has its value from before the registration until it is removed.
         let state = unsafe { DeviceObj::<D>::get(dev) };
+        // ib_cm leaves a device alone which does not let it say that it is there.
+        let of_manager =
+            change.set_caps.contains(PortCaps::CM) || change.clear_caps.contains(PortCaps::CM);
+        if of_manager && D::is_dedicated(&state.handle) {
+            return Err(unsupported());
+        }
         D::modify_port(cx, s, &state.handle, port, &change)?;
         Ok(0)
     })

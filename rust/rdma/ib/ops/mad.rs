@@ -18,6 +18,28 @@ use core::mem::size_of;
 use kernel::prelude::*;
 use sib_bindings as bindings;
 
+/// Where a datagram came from, if there is a completion that says so.
+///
+/// # Safety
+///
+/// Both are null or valid for the call.
+pub(crate) unsafe fn source_from(
+    wc: *const bindings::ib_wc,
+    grh: *const bindings::ib_grh,
+) -> Option<MadSource> {
+    // SAFETY: Promised by the caller.
+    let (wc, grh) = unsafe { (wc.as_ref()?, grh.as_ref()) };
+    let has_grh = wc.wc_flags as u32 & bindings::ib_wc_flags_IB_WC_GRH != 0;
+    Some(MadSource {
+        slid: wc.slid as u16,
+        src_qp: wc.src_qp,
+        sl: wc.sl,
+        dlid_path_bits: wc.dlid_path_bits,
+        pkey_index: wc.pkey_index,
+        sgid: grh.filter(|_| has_grh).map(|grh| gid_bytes(&grh.sgid)),
+    })
+}
+
 /// From the receive path of ib_mad, a worker; from its send path, in any context; or from sysfs, without a
 /// work completion. To be treated as a call that must not sleep.
 ///
@@ -41,18 +63,8 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
 
     // SAFETY: Entered from ib_core.
     let mut cx = unsafe { any_context() };
-    // SAFETY: ib_core lends the completion, if there is one, for the call.
-    let source = unsafe { wc.as_ref() }.map(|wc| MadSource {
-        slid: wc.slid as u16,
-        src_qp: wc.src_qp,
-        sl: wc.sl,
-        dlid_path_bits: wc.dlid_path_bits,
-        pkey_index: wc.pkey_index,
-        sgid: (wc.wc_flags as u32 & bindings::ib_wc_flags_IB_WC_GRH != 0)
-            // SAFETY: As for the completion.
-            .then(|| unsafe { grh.as_ref() }.map(|grh| gid_bytes(&grh.sgid)))
-            .flatten(),
-    });
+    // SAFETY: ib_core lends the completion, if there is one, for the call, and the header with it.
+    let source = unsafe { source_from(wc, grh) };
     // SAFETY: The device has its value from before the registration until it is removed.
     let state = unsafe { DeviceObj::<D>::get(dev) };
     // SAFETY: ib_core lends both for the call, of the size asserted above; they do not overlap, and any
@@ -72,7 +84,10 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
         request,
     };
     let mut verdict = D::process_mad(cx.reborrow(), &state.handle, &mad, reply);
-    if verdict == MadResult::Pass && mad.is_of_managers() && mad.source.is_some() {
+    // Of a dedicated device the manager has an agent for communication management.
+    let is_for_agent = mad.is_of_cm() && D::is_dedicated(&state.handle);
+    let is_offered = mad.is_of_managers() && mad.source.is_some() && !is_for_agent;
+    if verdict == MadResult::Pass && is_offered {
         // SAFETY: Datagrams of these classes come with a source from the receive path alone, which is a task.
         let s = unsafe { Sleepable::new() };
         // SAFETY: The device is one of this driver, and ib_core uses it.
