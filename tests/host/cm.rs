@@ -4,6 +4,8 @@
 
 #[path = "cm/attributes.rs"]
 mod attributes;
+#[path = "cm/diagram.rs"]
+mod diagram;
 #[path = "cm/ends.rs"]
 mod ends;
 #[path = "cm/explore.rs"]
