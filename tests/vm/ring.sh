@@ -59,14 +59,14 @@ stalls() {
 	done
 }
 
-# reroutes: of each stall how long it was, and how long after a cable had gone down it
-# ended, in milliseconds.
+# reroutes: of each stall how long it was, and if a cable went down meanwhile, how long
+# after that it ended, in milliseconds.
 reroutes() {
 	dmesg | sed -n 's/^\[ *\([0-9]*\)\.\([0-9][0-9]\).*the cable of .* is down.*/\1\2/p' >/tmp/downs
 	awk 'NR == FNR { down[++downs] = $1; next }
-		{ after = $2 - $1
+		{ after = 0
 		  for (at = 1; at <= downs; at++)
-			if (down[at] >= $1 - 1 && down[at] <= $2 && $2 - down[at] < after) after = $2 - down[at]
+			if (down[at] >= $1 && $2 - down[at] > after) after = $2 - down[at]
 		  print ($2 - $1) * 10, after * 10 }' /tmp/downs $STALLS
 }
 
