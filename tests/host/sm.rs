@@ -430,3 +430,27 @@ fn two_subnets_become_one() {
     check(&world, 0, true);
     check(&world, 9, true);
 }
+
+/// Two switches with a master each are cut from each other, and joined, again and again: after each time there is one
+/// master, and all routes are there.
+#[test]
+fn two_switches_part_and_meet() {
+    let (mut world, _) = line(2, 1).build();
+    let mut cables = world.cables.of(0);
+    let (cable, far) = cables.find(|(_, far)| far.0 == 1).expect("the line has it");
+    drop(cables);
+    for at in [(0, 0), (1, 0)] {
+        let guid = guid_of(&world, at.0);
+        seat(&mut world, at, 0, guid);
+    }
+    world.pass(millis(5_000));
+    for _ in 0..300 {
+        assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+        check(&world, 0, true);
+        world.unplug(cable);
+        let apart = world.random(5_000);
+        world.pass(millis(apart));
+        world.plug(cable, far);
+        world.pass(millis(3_000));
+    }
+}

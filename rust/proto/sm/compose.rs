@@ -114,7 +114,8 @@ impl<S: Storage> Manager<S> {
                 let prune = matches!(errand.ask, Ask::Prune(_));
                 smp.set_attribute(&self.multicast.part(row, part, prune)?);
             }
-            Ask::Handover | Ask::Acknowledge => smp.set_attribute(&self.sm_info()),
+            // A question needs no words, but who asks may be what the other one has to know.
+            Ask::Manager | Ask::Handover | Ask::Acknowledge => smp.set_attribute(&self.sm_info()),
             _ => {}
         }
         Some(())

@@ -33,7 +33,10 @@ use wire::mad::{
     method,
     status, //
 };
-use wire::Lid;
+use wire::{
+    Guid,
+    Lid, //
+};
 
 /// The largest number of other subnet managers that are asked.
 const MAX_RIVALS: usize = 16;
@@ -268,10 +271,26 @@ impl<S: Storage> Manager<S> {
         let status = if smp.method() == method::SET {
             self.ordered(smp.attr_mod(), now)
         } else {
+            self.asked_by(&smp.attribute(), now);
             status::OK
         };
         smp.set_attribute(&self.sm_info());
         status
+    }
+
+    /// Another subnet manager asks, which may have told of itself.
+    ///
+    /// When two subnets become one, each master hears of it by a trap and a change bit, but the first one of them that
+    /// looks around takes both from the other one. If that is to yield, it has to be told to look around.
+    fn asked_by(&mut self, asker: &SmInfo, now: Instant) {
+        let is_master = SmState::from_code(asker.state) == Some(SmState::Master);
+        let is_other = asker.guid != Guid::default() && asker.guid != self.config.guid;
+        if self.is_master() && is_master && is_other {
+            let rank = compare(&self.config, false, false, asker);
+            if rank == Rank::Higher {
+                self.request_sweep(now);
+            }
+        }
     }
 
     /// Another subnet manager gives an order.
@@ -312,7 +331,6 @@ impl<S: Storage> Manager<S> {
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(sib_proto_sm_elect))]
 mod tests {
     use super::*;
-    use wire::Guid;
 
     #[test]
     fn priority_then_guid_then_courtesy() {
