@@ -4,20 +4,34 @@
 //!
 //! A folder is an HCA, by its name, be it there or not. Its files:
 //!
-//! | file   | what                                                                       |
-//! |--------|----------------------------------------------------------------------------|
-//! | `mode` | `shared` with ib_cm, or `dedicated`: counts from when the HCA is made       |
+//! | file          | what                                                                           |
+//! |---------------|--------------------------------------------------------------------------------|
+//! | `mode`        | `shared` with ib_cm, or `dedicated`: counts when the HCA is made                 |
+//! | `watch`       | what is done for connections of ib_cm: `off`, `respond` or `full`                |
+//! | `peers`       | for which of them: those to `any` peer, or to those that are `listed`            |
+//! | `lap_timeout` | 0 to 21, how long a peer may take to take a path, as in LAP: 4.096 us * 2^value   |
+//! | `lap_retries` | 0 to 15, how often it is asked again                                             |
+//!
+//! A folder in it lists a peer, by the node GUID of its HCA: 16 digits, with colons or without. Its file:
+//!
+//! | file        | what                                                                             |
+//! |-------------|----------------------------------------------------------------------------------|
+//! | `alternate` | `PORT LID` or `PORT GID`: the ends of the alternate path to it, here and there; `auto` |
 
 use crate::policy::{
     Mode,
     Policy, //
 };
 use crate::tables::Shared;
+use crate::watch::Level;
 #[allow(
     unused_imports,
     reason = "`configfs_attrs!` wants THIS_MODULE in scope, but not that of kernel 7.3"
 )]
 use crate::*;
+use core::fmt::Write;
+use core::net::Ipv6Addr;
+use core::str::FromStr;
 use kernel::configfs::{
     AttributeOperations,
     Group,
@@ -29,6 +43,22 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
+use proto::cm::watch::{
+    Choice,
+    End, //
+};
+use proto::cm::LONGEST;
+use wire::{
+    Gid,
+    Lid,
+    PortNum, //
+};
+
+/// The most retries that a LAP has: four bits, as REQ has for all others.
+const MAX_RETRIES: u8 = 15;
+
+/// The digits of a GUID.
+const GUID_DIGITS: usize = 16;
 
 /// The folder of all HCAs.
 pub(crate) struct Hcas(Arc<Shared>);
@@ -37,6 +67,12 @@ pub(crate) struct Hcas(Arc<Shared>);
 pub(crate) struct Hca {
     shared: Arc<Shared>,
     policy: Arc<Policy>,
+}
+
+/// The folder of a peer.
+pub(crate) struct Peer {
+    policy: Arc<Policy>,
+    guid: u64,
 }
 
 /// Makes `/sys/kernel/config/sib_cm`.
@@ -61,16 +97,22 @@ impl GroupOperations for Hcas {
         let kind = configfs_attrs! {
             container: Group<Hca>,
             data: Hca,
+            child: Peer,
             attributes: [
                 mode: 0,
+                watch: 1,
+                peers: 2,
+                lap_timeout: 3,
+                lap_retries: 4,
             ],
         };
         let shared = self.0.clone();
-        let mode = match shared.device_called(name.to_bytes()) {
-            Some(device) => Mode::new(device.adapter.is_dedicated()),
-            None => shared.policies.mode_of(name.to_bytes()),
+        let bytes = name.to_bytes();
+        let (mode, level) = match shared.device_called(bytes) {
+            Some(device) => (Mode::new(device.adapter.is_dedicated()), Level::of(&device)),
+            None => (shared.policies.mode_of(bytes), Level::default()),
         };
-        let policy = Policy::new(name.to_bytes(), mode)?;
+        let policy = Policy::new(bytes, mode, level)?;
         shared.policies.add(policy.clone())?;
         let hca = Hca { shared, policy };
         Ok(Group::new(
@@ -87,18 +129,105 @@ impl Drop for Hca {
     }
 }
 
+#[vtable]
+impl GroupOperations for Hca {
+    type Child = Peer;
+
+    fn make_group(&self, name: &CStr) -> Result<impl PinInit<Group<Peer>, Error>> {
+        let kind = configfs_attrs! {
+            container: Group<Peer>,
+            data: Peer,
+            attributes: [
+                alternate: 0,
+            ],
+        };
+        let guid = guid(name.to_bytes())?;
+        self.policy.list(guid)?;
+        let peer = Peer {
+            policy: self.policy.clone(),
+            guid,
+        };
+        Ok(Group::new(
+            CString::try_from(name)?,
+            kind,
+            Ok::<_, Error>(peer),
+        ))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.policy.unlist(self.guid);
+    }
+}
+
+/// A GUID, with or without colons.
+fn guid(text: &[u8]) -> Result<u64> {
+    let digits = || text.iter().filter(|byte| **byte != b':');
+    if digits().count() != GUID_DIGITS {
+        return Err(EINVAL);
+    }
+    digits().try_fold(0u64, |guid, byte| {
+        let digit = char::from(*byte).to_digit(16).ok_or(EINVAL)?;
+        Ok(guid << 4 | u64::from(digit))
+    })
+}
+
+/// `PORT LID`, `PORT GID` or `auto`.
+fn choice(text: &str) -> Result<Option<Choice>> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let (port, end) = text.split_once(' ').ok_or(EINVAL)?;
+    let port = u8::from_str(port).map_err(|_| EINVAL)?;
+    let remote = match (u16::from_str(end), Ipv6Addr::from_str(end)) {
+        (Ok(lid), _) => End::Lid(Lid::new(lid)),
+        (_, Ok(gid)) => End::Gid(Gid::new(gid.octets())),
+        (Err(_), Err(_)) => return Err(EINVAL),
+    };
+    let local = PortNum::new(port);
+    if port == 0 {
+        return Err(EINVAL);
+    }
+    Ok(Some(Choice { local, remote }))
+}
+
 /// What was written, without the end of the line.
 fn line(page: &[u8]) -> Result<&str> {
     Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
 }
 
-/// Writes a line to `page`.
-fn show(page: &mut [u8; PAGE_SIZE], text: &str) -> usize {
-    let line = Iterator::chain(text.bytes(), [b'\n']);
-    page.iter_mut()
-        .zip(line)
-        .map(|(to, from)| *to = from)
-        .count()
+/// A number up to `most`.
+fn number(page: &[u8], most: u8) -> Result<u8> {
+    let number = u8::from_str(line(page)?).map_err(|_| EINVAL)?;
+    (number <= most).then_some(number).ok_or(EINVAL)
+}
+
+/// A page that text is written to.
+struct Cursor<'a> {
+    page: &'a mut [u8; PAGE_SIZE],
+    len: usize,
+}
+
+impl Write for Cursor<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.page.get_mut(self.len..).unwrap_or_default();
+        if text.len() > room.len() {
+            return Err(core::fmt::Error);
+        }
+        for (to, from) in room.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        self.len = self.len.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Writes formatted text to `page`.
+fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
+    let mut cursor = Cursor { page, len: 0 };
+    cursor.write_fmt(args).map_err(|_| EMSGSIZE)?;
+    Ok(cursor.len)
 }
 
 #[vtable]
@@ -106,7 +235,8 @@ impl AttributeOperations<0> for Hca {
     type Data = Hca;
 
     fn show(hca: &Hca, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        Ok(show(page, hca.policy.mode().name()))
+        let mode = hca.policy.with(|wanted| wanted.mode);
+        show(page, fmt!("{}\n", mode.name()))
     }
 
     fn store(hca: &Hca, page: &[u8]) -> Result {
@@ -115,7 +245,103 @@ impl AttributeOperations<0> for Hca {
         if device.is_some_and(|device| Mode::new(device.adapter.is_dedicated()) != mode) {
             return Err(EBUSY);
         }
-        hca.policy.set_mode(mode);
+        hca.policy.with(|wanted| wanted.mode = mode);
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<1> for Hca {
+    type Data = Hca;
+
+    fn show(hca: &Hca, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        let level = hca.policy.with(|wanted| wanted.level);
+        show(page, fmt!("{}\n", level.name()))
+    }
+
+    fn store(hca: &Hca, page: &[u8]) -> Result {
+        let level = Level::named(line(page)?).ok_or(EINVAL)?;
+        hca.policy.with(|wanted| wanted.level = level);
+        if let Some(device) = hca.shared.device_called(hca.policy.name()) {
+            level.set(&device);
+        }
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<2> for Hca {
+    type Data = Hca;
+
+    fn show(hca: &Hca, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        let is_listed_only = hca.policy.with(|wanted| wanted.is_listed_only);
+        let word = if is_listed_only { "listed" } else { "any" };
+        show(page, fmt!("{word}\n"))
+    }
+
+    fn store(hca: &Hca, page: &[u8]) -> Result {
+        let is_listed_only = match line(page)? {
+            "any" => false,
+            "listed" => true,
+            _ => return Err(EINVAL),
+        };
+        hca.policy
+            .with(|wanted| wanted.is_listed_only = is_listed_only);
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<3> for Hca {
+    type Data = Hca;
+
+    fn show(hca: &Hca, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        let timing = hca.policy.with(|wanted| wanted.timing);
+        show(page, fmt!("{}\n", timing.response))
+    }
+
+    fn store(hca: &Hca, page: &[u8]) -> Result {
+        let response = number(page, LONGEST)?;
+        hca.policy.with(|wanted| wanted.timing.response = response);
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<4> for Hca {
+    type Data = Hca;
+
+    fn show(hca: &Hca, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        let timing = hca.policy.with(|wanted| wanted.timing);
+        show(page, fmt!("{}\n", timing.retries))
+    }
+
+    fn store(hca: &Hca, page: &[u8]) -> Result {
+        let retries = number(page, MAX_RETRIES)?;
+        hca.policy.with(|wanted| wanted.timing.retries = retries);
+        Ok(())
+    }
+}
+
+#[vtable]
+impl AttributeOperations<0> for Peer {
+    type Data = Peer;
+
+    fn show(peer: &Peer, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
+        match peer.policy.choice(peer.guid) {
+            None => show(page, fmt!("auto\n")),
+            Some(Choice { local, remote }) => match remote {
+                End::Lid(lid) => show(page, fmt!("{} {}\n", local.get(), lid.get())),
+                End::Gid(gid) => {
+                    let gid = Ipv6Addr::from(gid.get());
+                    show(page, core::format_args!("{} {gid}\n", local.get()))
+                }
+            },
+        }
+    }
+
+    fn store(peer: &Peer, page: &[u8]) -> Result {
+        peer.policy.choose(peer.guid, choice(line(page)?)?);
         Ok(())
     }
 }

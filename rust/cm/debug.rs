@@ -29,7 +29,6 @@ pub(crate) struct Files {
     _connections: ControlFile<Connections>,
     _questions: ControlFile<Questions>,
     _watched: ControlFile<Watched>,
-    _watch: ControlFile<Levels>,
     _hcas: ControlFile<Hcas>,
     _dir: Dir,
 }
@@ -43,7 +42,6 @@ impl Files {
             _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
             _questions: ControlFile::new(&dir, c"questions", Questions(shared.clone()))?,
             _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
-            _watch: ControlFile::new(&dir, c"watch", Levels(shared.clone()))?,
             _hcas: ControlFile::new(&dir, c"hcas", Hcas(shared))?,
             _dir: dir,
         })
@@ -121,31 +119,6 @@ impl Control for Watched {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
         self.0.watch.show(cx, s, f)
-    }
-}
-
-/// `watch`: what is done for connections of ib_cm on each HCA, by its GUID. Takes lines of that form.
-struct Levels(Arc<Shared>);
-
-impl Control for Levels {
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        self.0.each_device(|device| {
-            let level = Level::of(device).name();
-            writeln!(f, "{:016x} {level}", device.adapter.guid())
-        })
-    }
-
-    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, text: &str) -> Result {
-        let (guid, level) = text.trim().split_once(' ').ok_or(EINVAL)?;
-        let guid = u64::from_str_radix(guid, 16).map_err(|_| EINVAL)?;
-        let level = Level::named(level).ok_or(EINVAL)?;
-        let device = self.0.device(guid).ok_or(ENODEV)?;
-        level.set(&device)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::device::{
 use crate::policy::Mode;
 use crate::question;
 use crate::tables::Shared;
+use crate::watch::Level;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
@@ -79,8 +80,16 @@ impl Manager for Desk {
         s: Sleepable<'_>,
         adapter: Adapter,
     ) -> Result<Arc<Device>> {
-        let level = Atomic::new(crate::watch::Level::default() as u32);
-        let device = Arc::new(Device { adapter, level }, GFP_KERNEL)?;
+        let level = self.0.policies.level_of(&adapter);
+        let off = Atomic::new(Level::Off as u32);
+        let device = Arc::new(
+            Device {
+                adapter,
+                level: off,
+            },
+            GFP_KERNEL,
+        )?;
+        level.set(&device);
         self.0.add_device(device.clone())?;
         if let Err(err) = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE) {
             self.0.remove_device(&device);

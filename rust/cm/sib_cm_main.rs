@@ -112,7 +112,7 @@ impl Module for Loaded {
         let shared = Shared::new(s)?;
         let files = debug::Files::new(shared.clone())?;
         let desk = Desk(shared.clone());
-        let manager = Registration::new(c"sib_cm", desk, watch::is_wanted(), &mut cx, s)?;
+        let manager = Registration::new(c"sib_cm", desk, &mut cx, s)?;
         let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         let service = Service::new(shared.clone())?;
         let config = config::register(shared.clone())?;

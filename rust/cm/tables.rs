@@ -96,8 +96,7 @@ pub(crate) struct Shared {
     tid_high: u32,
     pub(crate) tally: Tally,
     /// What the administrator wants of each HCA.
-    #[pin]
-    pub(crate) policies: Policies,
+    pub(crate) policies: Arc<Policies>,
     /// Connections of ib_cm.
     pub(crate) watch: Arc<Watch>,
 }
@@ -108,7 +107,8 @@ impl Shared {
         let queue = Queue::slow(c"sib_cm", s)?;
         let clients = Queue::slow(c"sib_cm_clients", s)?;
         let tid_high = rdma::random::u32();
-        let watch = Watch::new(tid_high, s)?;
+        let policies = Policies::new()?;
+        let watch = Watch::new(tid_high, policies.clone(), s)?;
         Arc::pin_init(
             pin_init!(Self {
                 tables <- new_mutex!(
@@ -130,7 +130,7 @@ impl Shared {
                     passed: Atomic::new(0),
                     consumed: Atomic::new(0),
                 },
-                policies <- Policies::new(),
+                policies,
                 watch,
             }),
             GFP_KERNEL,

@@ -13,10 +13,7 @@ mod inbox;
 mod level;
 mod table;
 
-pub(crate) use level::{
-    is_wanted,
-    Level, //
-};
+pub(crate) use level::Level;
 
 use crate::device::{
     back,
@@ -24,6 +21,7 @@ use crate::device::{
     Device,
     Ends, //
 };
+use crate::policy::Policies;
 use hands::Worker;
 use inbox::{
     Inbox,
@@ -139,6 +137,7 @@ struct Tally {
 #[pin_data]
 pub(crate) struct Watch {
     tid_high: u32,
+    policies: Arc<Policies>,
     #[pin]
     inbox: LevelLock<Inbox, DevWq>,
     #[pin]
@@ -167,12 +166,17 @@ fn as_cm(bytes: &[u8; MAD_SIZE]) -> Option<&Cm> {
 
 impl Watch {
     /// Nothing is watched yet.
-    pub(crate) fn new(tid_high: u32, s: Sleepable<'_>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        tid_high: u32,
+        policies: Arc<Policies>,
+        s: Sleepable<'_>,
+    ) -> Result<Arc<Self>> {
         let queue = Queue::slow(c"sib_cm_watch", s)?;
-        let inbox = Inbox::new(is_wanted())?;
+        let inbox = Inbox::new()?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 tid_high,
+                policies,
                 inbox <- LevelLock::new(inbox),
                 table <- new_mutex!(
                     Table::new(),
@@ -292,6 +296,10 @@ impl Watch {
             }
             Progress::Named => {
                 entry.since = now();
+                let peer = entry.watched.remote_guid().get();
+                if !self.policies.allows(&device.adapter, peer) {
+                    entry.watched.forbid();
+                }
                 let renamed = Name::Ours(guid, entry.watched.comm_ids().0);
                 if renamed != name {
                     if let Some(entry) = table.remove(name) {
@@ -469,8 +477,10 @@ impl Watch {
             self.tally.answers.add();
             let name = Name::Ours(guid, survey.asker_id);
             if let Some(entry) = table.entries.get_mut(&name) {
+                let peer = entry.watched.remote_guid().get();
+                let wishes = self.policies.wishes(&device.adapter, peer);
                 self.attend(cx, s, entry, &ends, |watched, env, worker, _| {
-                    watched.on_answer(&survey, &source, &ports, env, worker);
+                    watched.on_answer(&survey, &source, &ports, &wishes, env, worker);
                 });
             }
             self.poke();

@@ -64,6 +64,7 @@ pub use client::{
 };
 pub use hook::{
     claims,
+    listen,
     QpEvent,
     Sent,
     Verdict, //

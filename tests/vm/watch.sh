@@ -22,38 +22,15 @@ asked() {
 	[ "$(seen questions)" -gt "$questions" ]
 }
 
-# gives_up TEXT...: what is known, and the end.
-gives_up() {
-	cat $SEEN
-	rdma resource show qp | grep 'type RC'
-	cat /tmp/server /tmp/client | tail -n 20
-	fail "$*"
-}
-
 subnet_manager module
 datapath "${1:-handoff}"
 ip_fabric
 addresses
 run modprobe rdma_ucm
 run modprobe sib_cm watch=2
+policies sib0 sib1
+[ "$(cat $POLICY/sib0/watch)" = full ] || fail "the parameter does not count"
 pings $FAR 56 1
-
-# goes_on: the client has more to say.
-goes_on() {
-	local before
-	before=$(wc -l </tmp/client)
-	within 60 more_than $((before + 20)) || gives_up "the client has come to a stand"
-}
-
-more_than() {
-	[ "$(wc -l </tmp/client)" -gt "$1" ]
-}
-
-# protected: both ends have an alternate path, and may migrate.
-protected() {
-	within 60 ends 2 'alternate [1-9]' || gives_up "there is no alternate path"
-	within 60 armed 2 || gives_up "the queue pairs are not armed"
-}
 
 # all_protected: the same of all connections that there are.
 all_protected() {
@@ -70,35 +47,9 @@ fails_over() {
 	within 90 moved $((before + 2)) || gives_up "nothing has migrated"
 }
 
-# rping_up: a server and a client without an end. What they say is checked.
-rping_up() {
-	far timeout -k 5 250 rping -s -a $FAR -S 4096 -v -V >/tmp/server 2>&1 &
-	server=$!
-	within 20 cm_listens 7174 || gives_up "rping does not listen"
-	timeout -k 5 250 rping -c -a $FAR -S 4096 -v -V >/tmp/client 2>&1 &
-	client=$!
-	goes_on
-}
-
-# rping_down: the client ends, and the server hears of it.
-rping_down() {
-	kill $client
-	wait $client
-	within 60 ended $server || gives_up "the server has not heard of the end"
-	! grep -iE 'data mismatch|verify|error' /tmp/client /tmp/server | grep -v 'wait for' ||
-		gives_up "rping has found something"
-}
-
-ended() {
-	! kill -0 "$1"
-}
-
 # levels NAME: what is done for connections at both HCAs.
 levels() {
-	local guid
-	for guid in $(awk '{ print $1 }' /sys/kernel/debug/sib_cm/watch); do
-		echo "$guid $1" >/sys/kernel/debug/sib_cm/watch || fail "$guid $1"
-	done
+	echo "$1" >$POLICY/sib0/watch && echo "$1" >$POLICY/sib1/watch || fail "no level $1"
 }
 
 # migrated: two connected queue pairs have one path.
@@ -128,9 +79,7 @@ rping_down
 mend 1
 
 step "A peer that does nothing for connections of ib_cm is offered nothing"
-[ "$(wc -l </sys/kernel/debug/sib_cm/watch)" = 2 ] || fail "there are not two HCAs"
-FAR_GUID=$(tr -d : </sys/class/infiniband/sib1/node_guid)
-echo "$FAR_GUID off" >/sys/kernel/debug/sib_cm/watch || fail "there is no way to do nothing"
+echo off >$POLICY/sib1/watch || fail "there is no way to do nothing"
 loads=$(seen loads) questions=$(seen questions)
 consumed=$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)
 rping_up
@@ -141,7 +90,7 @@ ends 1 'alternate none' || gives_up "there is an alternate path"
 [ "$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)" = "$consumed" ] ||
 	gives_up "a LAP has been sent"
 rping_down
-echo "$FAR_GUID full" >/sys/kernel/debug/sib_cm/watch || fail "there is no way back"
+echo full >$POLICY/sib1/watch || fail "there is no way back"
 
 step "A program that manages its paths itself is left alone"
 levels respond
@@ -179,6 +128,7 @@ mend 1
 	step "The module goes while there is a connection"
 	rping_up
 	protected
+	no_policies
 	run rmmod sib_cm
 	cut_off 1
 	within 90 migrated || fail "queue pairs that were armed do not migrate"
@@ -191,6 +141,9 @@ mend 1
 }
 
 # Its dependencies are to stay.
-[ ! -e /dev/sib_cm ] || run rmmod sib_cm
+[ ! -e /dev/sib_cm ] || {
+	no_policies
+	run rmmod sib_cm
+}
 no_objects
 ip_down

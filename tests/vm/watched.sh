@@ -4,6 +4,18 @@
 # What tests share in which sib_cm sees to connections of ib_cm. Sourced after rails.sh.
 
 SEEN=/sys/kernel/debug/sib_cm/watched
+POLICY=/sys/kernel/config/sib_cm
+
+# policies NAME...: something may be said about these HCAs.
+policies() {
+	mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
+	run mkdir "${@/#/$POLICY/}"
+}
+
+# no_policies: nothing is said any more, as long as which the module would stay.
+no_policies() {
+	find $POLICY -mindepth 1 -depth -type d -exec rmdir {} +
+}
 
 # seen WHAT: a number of the file.
 seen() {
@@ -40,4 +52,48 @@ mend() {
 # moved NUMBER: so many queue pairs have gone over since the module was loaded.
 moved() {
 	[ "$(seen migrations)" -ge "$1" ]
+}
+
+# gives_up TEXT...: what is known, and the end.
+gives_up() {
+	cat $SEEN
+	rdma resource show qp | grep 'type RC'
+	cat /tmp/server /tmp/client | tail -n 20
+	fail "$*"
+}
+
+# goes_on: the client has more to say.
+goes_on() {
+	local before
+	before=$(wc -l </tmp/client)
+	within 60 more_than $((before + 20)) || gives_up "the client has come to a stand"
+}
+
+more_than() {
+	[ "$(wc -l </tmp/client)" -gt "$1" ]
+}
+
+# protected: both ends have an alternate path, and may migrate.
+protected() {
+	within 60 ends 2 'alternate [1-9]' || gives_up "there is no alternate path"
+	within 60 armed 2 || gives_up "the queue pairs are not armed"
+}
+
+# rping_up: a server and a client without an end. What they say is checked.
+rping_up() {
+	far timeout -k 5 250 rping -s -a $FAR -S 4096 -v -V >/tmp/server 2>&1 &
+	server=$!
+	within 20 cm_listens 7174 || gives_up "rping does not listen"
+	timeout -k 5 250 rping -c -a $FAR -S 4096 -v -V >/tmp/client 2>&1 &
+	client=$!
+	goes_on
+}
+
+# rping_down: the client ends, and the server hears of it.
+rping_down() {
+	kill $client
+	wait $client
+	within 60 ended $server || gives_up "the server has not heard of the end"
+	! grep -iE 'data mismatch|verify|error' /tmp/client /tmp/server | grep -v 'wait for' ||
+		gives_up "rping has found something"
 }

@@ -33,11 +33,10 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// An empty one, which has room if `is_wanted`. May sleep.
-    pub(super) fn new(is_wanted: bool) -> Result<Self> {
-        let capacity = if is_wanted { CAPACITY } else { 0 };
-        let mut slots = KVVec::with_capacity(capacity, GFP_KERNEL)?;
-        for _ in 0..capacity {
+    /// An empty one. May sleep.
+    pub(super) fn new() -> Result<Self> {
+        let mut slots = KVVec::with_capacity(CAPACITY, GFP_KERNEL)?;
+        for _ in 0..CAPACITY {
             slots.push(None, GFP_KERNEL)?;
         }
         Ok(Self {

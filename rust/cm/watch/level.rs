@@ -4,7 +4,6 @@
 
 use crate::device::Device;
 use crate::params;
-use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::cm::Verdict;
 
@@ -26,11 +25,6 @@ const LEVELS: [(Level, &str); 3] = [
     (Level::Full, "full"),
 ];
 
-/// Whether any of this is wanted.
-pub(crate) fn is_wanted() -> bool {
-    Level::default() != Level::Off
-}
-
 impl Default for Level {
     /// What the parameter says.
     fn default() -> Self {
@@ -50,16 +44,11 @@ impl Level {
     }
 
     /// Sets that of an HCA.
-    ///
-    /// # Errors
-    ///
-    /// `EPERM` if the module has been loaded without any of this.
-    pub(crate) fn set(self, device: &Device) -> Result {
-        if !is_wanted() {
-            return Err(EPERM);
+    pub(crate) fn set(self, device: &Device) {
+        if self != Self::Off {
+            rdma::cm::listen();
         }
         device.level.store(self as u32, Relaxed);
-        Ok(())
     }
 
     /// What it is called.

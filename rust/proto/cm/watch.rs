@@ -52,10 +52,14 @@ use wire::mad::cm::{
 };
 use wire::mad::survey::{
     Survey,
+    SurveyPort,
     SurveyPorts, //
 };
 use wire::{
+    Gid,
     Guid,
+    Lid,
+    PortNum,
     Qpn, //
 };
 
@@ -80,6 +84,42 @@ pub enum Way {
     Sent,
     /// From the peer to here.
     Received,
+}
+
+/// What is wanted of the paths that are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The one to offer, while it is there and not in use.
+    pub choice: Option<Choice>,
+    /// How long an answer may take.
+    pub timing: LapTiming,
+}
+
+/// A path, by its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The port of this HCA.
+    pub local: PortNum,
+    /// The port of the peer.
+    pub remote: End,
+}
+
+/// A port of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By its LID.
+    Lid(Lid),
+    /// By its GID.
+    Gid(Gid),
+}
+
+impl End {
+    fn is(&self, port: &SurveyPort) -> bool {
+        match self {
+            Self::Lid(lid) => port.lid == *lid,
+            Self::Gid(gid) => port.gid == *gid,
+        }
+    }
 }
 
 /// How far a connection is.
@@ -254,6 +294,12 @@ impl Watched {
             Way::Received => (mad.remote_comm_id(), mad.local_comm_id()),
         };
         (ours, theirs) == self.comm_ids()
+    }
+
+    /// The peer is to have no say in paths, and gets none: what it offers is refused. Counts for connections that are
+    /// not established yet; the peer is known when this has been [`Progress::Named`].
+    pub fn forbid(&mut self) {
+        self.known.can_fail_over = false;
     }
 
     /// Looks at a datagram of the other manager.
@@ -539,7 +585,7 @@ impl Watched {
         let is_up = matches!(self.stage, Stage::Answered | Stage::Established);
         (is_its && is_up && !self.is_foreign).then_some(Survey {
             is_answer: true,
-            takes_paths: true,
+            takes_paths: self.known.can_fail_over,
             is_known: true,
             lid: self.primary().local_lid,
             ports: *ports,
@@ -554,6 +600,7 @@ impl Watched {
         answer: &Survey,
         source: &Source,
         ports: &SurveyPorts,
+        wishes: &Wishes,
         env: &Env<'_>,
         hands: &mut dyn Hands,
     ) {
@@ -574,8 +621,8 @@ impl Watched {
             return;
         }
         self.confirmed(env, hands);
-        if let Some(path) = other_path(&primary, ports, &answer.ports) {
-            let order = Order::Load(&path, LapTiming::default(), &[]);
+        if let Some(path) = other_path(&primary, ports, &answer.ports, wishes.choice) {
+            let order = Order::Load(&path, wishes.timing, &[]);
             let _ = self.drive(Event::Order(order), env, hands);
         }
     }
@@ -590,9 +637,14 @@ impl Watched {
     }
 }
 
-/// A path by other ports of both ends, in the same subnets. Ports of the same number are preferred, as they are
-/// more likely to be on one rail.
-fn other_path(primary: &Path, local: &SurveyPorts, remote: &SurveyPorts) -> Option<Path> {
+/// A path by other ports of both ends, in the same subnets: the one that was chosen, if it is there. Otherwise ports of
+/// the same number are preferred, as they are more likely to be on one rail.
+fn other_path(
+    primary: &Path,
+    local: &SurveyPorts,
+    remote: &SurveyPorts,
+    choice: Option<Choice>,
+) -> Option<Path> {
     let others = |ports: &SurveyPorts, lid, prefix| {
         let ports = *ports;
         ports.into_iter().filter(move |port| {
@@ -602,8 +654,12 @@ fn other_path(primary: &Path, local: &SurveyPorts, remote: &SurveyPorts) -> Opti
     let near = || others(local, primary.local_lid, primary.local_gid.prefix());
     let far = || others(remote, primary.remote_lid, primary.remote_gid.prefix());
     let pairs = || near().flat_map(|near| far().map(move |far| (near, far)));
+    let is_chosen = |near: &SurveyPort, far: &SurveyPort| {
+        choice.is_some_and(|choice| choice.local == near.number && choice.remote.is(far))
+    };
     let (near, far) = pairs()
-        .find(|(near, far)| near.number == far.number)
+        .find(|(near, far)| is_chosen(near, far))
+        .or_else(|| pairs().find(|(near, far)| near.number == far.number))
         .or_else(|| pairs().next())?;
     Some(Path {
         local_lid: near.lid,

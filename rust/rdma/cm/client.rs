@@ -63,7 +63,7 @@ pub trait Manager: Send + Sync + Sized + 'static {
     ) -> Verdict;
 
     /// Sees a datagram that somebody in the kernel is about to send from QP1, this manager included. In any context,
-    /// with locks held and interrupts off. Called only if the registration says so.
+    /// with locks held and interrupts off. Called only after [`listen`](super::listen).
     fn sent(&self, cx: Cx<'_, Unlocked>, device: &Self::Device, datagram: &Sent<'_>);
 }
 
@@ -88,8 +88,7 @@ unsafe impl<M: Manager> Send for Registration<M> {}
 unsafe impl<M: Manager> Sync for Registration<M> {}
 
 impl<M: Manager> Registration<M> {
-    /// Registers `manager`, which has learnt of all devices when this returns; `listens` says whether it sees what
-    /// others send.
+    /// Registers `manager`, which has learnt of all devices when this returns.
     ///
     /// # Errors
     ///
@@ -97,7 +96,6 @@ impl<M: Manager> Registration<M> {
     pub fn new(
         name: &'static CStr,
         manager: M,
-        listens: bool,
         cx: &mut Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
@@ -114,7 +112,6 @@ impl<M: Manager> Registration<M> {
                     qp_event: qp_event::<M>,
                     sent: sent::<M>,
                     claims: claims::<M>,
-                    listens,
                     client: hook::client(name),
                 },
                 manager,

@@ -101,8 +101,6 @@ pub(super) struct Entry {
     pub(super) sent: unsafe fn(*const c_void, *const c_void, Cx<'_, Unlocked>, &Sent<'_>),
     /// Whether a device to be made with this name is to be the manager's alone.
     pub(super) claims: unsafe fn(*const c_void, &[u8]) -> bool,
-    /// Whether the manager wants to see these.
-    pub(super) listens: bool,
     /// What ib_core knows of the manager.
     pub(super) client: Opaque<bindings::ib_client>,
 }
@@ -158,8 +156,6 @@ pub(super) unsafe fn put(
         // INVARIANT: ib_core knows the client.
         Ok(()) => {
             OPEN.store(entry, Release);
-            // SAFETY: Valid by the promise.
-            LISTENS.store(unsafe { (*entry).listens }.into(), Relaxed);
         }
         Err(_) => LISTED.store(ptr::null_mut(), Release),
     }
@@ -318,6 +314,11 @@ pub(crate) unsafe fn offer(
         })
     };
     verdict.unwrap_or(Verdict::Pass)
+}
+
+/// Shows the manager what others send, from now on until it is taken away.
+pub fn listen() {
+    LISTENS.store(1, Relaxed);
 }
 
 /// Whether there is a manager that wants to see what others send.

@@ -17,11 +17,14 @@ use crate::ends::{
     PASSIVE_QPN, //
 };
 use proto::cm::watch::{
+    Choice,
+    End as PeerPort,
     Hands,
     Progress,
     Stage,
     Watched,
     Way,
+    Wishes,
     PATIENCE,
     PAUSE,
     PERIOD,
@@ -32,6 +35,7 @@ use proto::cm::{
     Ap,
     Conn,
     Count,
+    LapTiming,
     Role,
     Slot,
     Source,
@@ -152,6 +156,7 @@ struct End {
     asked: Vec<Survey>,
     /// Whether paths can be loaded.
     obeys: bool,
+    wishes: Wishes,
     now: Instant,
 }
 
@@ -212,6 +217,7 @@ impl End {
             loaded: Vec::new(),
             asked: Vec::new(),
             obeys: true,
+            wishes: Wishes::default(),
             now,
         }
     }
@@ -256,8 +262,9 @@ impl End {
 
     fn answer(&mut self, answer: &Survey, source: Source, numbers: &[u8]) {
         let own = ports(true, numbers);
+        let wishes = self.wishes;
         with_log!(self, |watched, env, log| watched
-            .on_answer(answer, &source, &own, env, log));
+            .on_answer(answer, &source, &own, &wishes, env, log));
     }
 
     /// Lets time pass until it wants something.
@@ -570,6 +577,85 @@ fn equal_ports_are_preferred() {
         });
         assert_eq!(offered, want);
     }
+}
+
+#[test]
+fn the_path_that_was_chosen() {
+    let lid = PeerPort::Lid(path(2).remote_lid);
+    let gid = PeerPort::Gid(path(2).remote_gid);
+    let timing = LapTiming {
+        response: 9,
+        retries: 1,
+    };
+    for (local, remote, want) in [
+        (3, lid, (2, 2)),
+        (2, gid, (1, 2)),
+        // One that is not there, or in use.
+        (4, lid, (1, 1)),
+        (3, PeerPort::Lid(Lid::new(999)), (1, 1)),
+        (1, PeerPort::Gid(path(0).remote_gid), (1, 1)),
+    ] {
+        let (mut a, p) = (End::established(true), End::established(false));
+        a.wishes = Wishes {
+            choice: Some(Choice {
+                local: PortNum::new(local),
+                remote,
+            }),
+            timing,
+        };
+        a.wait(1);
+        let question = a.take_question();
+        let answer = p.watched.reply(&question, &ports(false, &[0, 1, 2]));
+        a.answer(&answer.unwrap(), source(false, 0), &[0, 1, 2]);
+        let lap: Lap = a.take_sent().message();
+        let (near, far) = (path(want.0), path(want.1));
+        assert_eq!(
+            (lap.path.local_lid, lap.path.remote_lid),
+            (near.local_lid, far.remote_lid)
+        );
+        assert_eq!(
+            (lap.path.local_gid, lap.path.remote_gid),
+            (near.local_gid, far.remote_gid)
+        );
+        assert_eq!(lap.remote_cm_response_timeout, timing.response);
+        a.wait(9);
+        a.take_sent();
+        a.wait(9);
+        assert!(a.sent.is_empty(), "once again, and no more");
+    }
+}
+
+#[test]
+fn peers_that_have_no_say() {
+    let mut a = End::new(true);
+    assert_eq!(a.see(&rep(), Way::Received), Progress::Named);
+    a.watched.forbid();
+    assert_eq!(a.see(&rtu(), Way::Sent), Progress::Established);
+    assert_eq!(a.watched.deadline(true), None, "nothing is asked");
+    let mut p = End::new(false);
+    assert_eq!(p.see(&rep(), Way::Sent), Progress::Named);
+    p.watched.forbid();
+    assert_eq!(p.see(&rtu(), Way::Received), Progress::Established);
+    let mut a = End::established(true);
+    a.wait(1);
+    let question = a.take_question();
+    let answer = p.watched.reply(&question, &ports(false, &[0, 1])).unwrap();
+    assert!(answer.is_known && !answer.takes_paths);
+    a.answer(&answer, source(false, 0), &[0, 1]);
+    assert!(a.sent.is_empty());
+    let lap = Lap {
+        local_comm_id: ACTIVE_ID,
+        remote_comm_id: PASSIVE_ID,
+        remote_qpn: Qpn::new(PASSIVE_QPN),
+        remote_cm_response_timeout: 16,
+        path: path(1),
+    };
+    p.receive(&mad(5, &lap), source(true, 0));
+    assert_eq!(
+        p.take_sent().message::<Apr>().ap_status,
+        ap_status::UNSUPPORTED
+    );
+    assert!(p.loaded.is_empty());
 }
 
 #[test]
