@@ -20,6 +20,8 @@
 # Where the server is, and how to see that it listens on a port.
 SERVER=10.77.0.1
 LISTENS=listening
+# Two links of each HCA, and the cable.
+LINKS=5
 
 # The debug kernel takes ten times as long for a packet.
 case $(uname -r) in
@@ -52,11 +54,6 @@ breaks() {
 	dmesg | grep -c 'sib: .* the cable of .* is down'
 }
 
-# All links that there are: two of each HCA, and the cable.
-linked() {
-	[ "$(timeout 30 iblinkinfo -C sib0 -l | grep -c Active)" = 10 ]
-}
-
 # across COMMAND [ARG]...: must succeed at both hosts. To a host that gets no processor
 # for a second the cable is gone, and what is under way lost: that is a reason to
 # try again, and the only one.
@@ -69,20 +66,15 @@ across() {
 		barrier "judged.$PORT"
 		[ -e "/share/broken.$PORT" ] || break
 		step "The cable has been down meanwhile"
-		within 60 linked || fail "the cable has not come back"
+		within 60 links sib0 $LINKS || fail "the cable has not come back"
 		barrier "linked.$PORT"
 	done
 	fail "$*"
 }
 
-# Each of two switches sees the other one.
-switches() {
-	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = 2 ]
-}
-
 # Each of two hosts sees the other one, and both have one subnet manager.
 one_subnet() {
-	[ "$(timeout 30 ibhosts -C sib0 | grep -c '^Ca')" = 2 ] || return 1
+	hcas sib0 2 || return 1
 	timeout 20 sminfo -C sib0 | grep -o 'guid 0x[0-9a-f]*' >"/share/manager.$NODE"
 	[ -s "/share/manager.$NODE" ] && cmp -s /share/manager.1 /share/manager.2
 }
@@ -119,7 +111,7 @@ run modprobe sib
 configfs_up
 hca_up sib0 eth0
 cable peer eth0 "10.77.0.$((3 - NODE))"
-within 60 switches || fail "the cable does not come up"
+within 60 switches sib0 2 || fail "the cable does not come up"
 barrier cabled
 if [ "$SUBNET_MANAGER" = module ]; then
 	within 60 one_subnet || fail "two subnets: $(timeout 20 sminfo -C sib0)"
@@ -129,10 +121,10 @@ fi
 wait_active 60 sib0
 barrier active
 if [ "$NODE" = 1 ]; then
-	switches || fail "not two switches"
+	switches sib0 2 || fail "not two switches"
 	[ "$(timeout 30 ibhosts -C sib0 | grep -c '^Ca')" = 2 ] || fail "not two HCAs"
 	run timeout 60 iblinkinfo -C sib0 -l
-	linked || fail "not all links are there"
+	links sib0 $LINKS || fail "not all links are there"
 	[ "$SUBNET_MANAGER" = module ] || opensm_clean
 fi
 barrier checked

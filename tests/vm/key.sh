@@ -12,10 +12,6 @@
 REPLAY="$(dirname "$0")/key/replay.py"
 COMMON=$CONFIG/key
 
-switches() {
-	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = "$1" ]
-}
-
 # key FILE TEXT: sets a key.
 key() {
 	printf '$ %s: "%s"\n' "$1" "$2"
@@ -54,13 +50,13 @@ said() {
 
 # stays_down: the cable is not there, nor does it come.
 stays_down() {
-	within 5 switches 1 || fail "the cable is there"
+	within 5 switches sib0 1 || fail "the cable is there"
 	sleep 2
-	switches 1 || fail "the cable has come"
+	switches sib0 1 || fail "the cable has come"
 }
 
 comes() {
-	within 10 switches 2 || fail "the cable has not come"
+	within 10 switches sib0 2 || fail "the cable has not come"
 }
 
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
@@ -124,7 +120,7 @@ strangers=$(dropped stranger v1)
 run python3 -B "$REPLAY" repeat v1 /tmp/handshake 200
 # Answers go to the end that has said them once, which has another cookie by now.
 [ "$(dropped stranger v1)" -ge $((strangers + 200)) ] || fail "they have not arrived"
-switches 2 || fail "the cable is gone"
+switches sib0 2 || fail "the cable is gone"
 [ "$(said 'is up') $(said 'is down')" = "$ups $downs" ] || fail "the cable was disturbed"
 opensm_up sib0
 wait_active 60 sib0 sib1
@@ -133,7 +129,7 @@ opensm_down
 
 step "And while the other end is not there"
 echo 0 >$CONFIG/b/enable
-within 5 switches 1 || fail "the cable is still there"
+within 5 switches sib0 1 || fail "the cable is still there"
 run python3 -B "$REPLAY" repeat v1 /tmp/handshake 200
 [ "$(said 'is up')" = "$ups" ] || fail "a cable has come up to nobody"
 echo 1 >$CONFIG/b/enable
@@ -152,7 +148,7 @@ comes
 key "$COMMON" ""
 comes
 run rmdir $CONFIG/a $CONFIG/b
-within 5 switches 1 || fail "the cable is still there"
+within 5 switches sib0 1 || fail "the cable is still there"
 run rdma link del sib1
 run rdma link del sib0
 run modprobe -r sib

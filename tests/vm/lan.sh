@@ -54,13 +54,3 @@ speak() {
 	run ip -n "host$1" neigh del "10.9.0.$2" dev "lan$1"
 	run ip -n "host$2" neigh del "10.9.0.$1" dev "lan$2"
 }
-
-# links DEVICE COUNT: so many links are active in its subnet.
-links() {
-	[ "$(timeout 30 iblinkinfo -C "$1" -l | grep -c 'Active/  LinkUp')" = $((2 * $2)) ]
-}
-
-# switches DEVICE COUNT: so many switches are in its subnet.
-switches() {
-	[ "$(timeout 30 ibswitches -C "$1" | grep -c '^Switch')" = "$2" ]
-}

@@ -131,6 +131,21 @@ wait_active() {
 	done
 }
 
+# switches DEVICE COUNT: so many switches are in its subnet.
+switches() {
+	[ "$(timeout 60 ibswitches -C "$1" | grep -c '^Switch')" = "$2" ]
+}
+
+# hcas DEVICE COUNT: so many HCAs are.
+hcas() {
+	[ "$(timeout 60 ibhosts -C "$1" | grep -c '^Ca')" = "$2" ]
+}
+
+# links DEVICE COUNT [PORT]: so many links are active in the subnet, seen from that port.
+links() {
+	[ "$(timeout 60 iblinkinfo -C "$1" ${3:+-P "$3"} -l | grep -c 'Active/  LinkUp')" = $((2 * $2)) ]
+}
+
 # fabric_up [NAME...]: HCAs (sib0 and sib1) on one dummy device, OpenSM on the
 # first one, all ports ACTIVE.
 fabric_up() {

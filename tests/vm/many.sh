@@ -20,14 +20,6 @@ case $(uname -r) in
 *) soon=60 messages=100 ;;
 esac
 
-all_linked() {
-	[ "$(timeout 60 iblinkinfo -C sib0 -l | grep -c 'Active/  LinkUp')" = $((2 * LINKS)) ]
-}
-
-all_cabled() {
-	[ "$(timeout 60 ibhosts -C sib0 | grep -c '^Ca')" = $((HCAS * NODES)) ]
-}
-
 as_it_comes
 run modprobe sib
 barrier begin
@@ -35,12 +27,12 @@ began=${EPOCHREALTIME/[.,]/}
 for ((hca = 0; hca < HCAS; hca++)); do
 	hca_up "sib$hca" eth0
 done
-within "$soon" all_cabled || fail "HCAs are missing: $(timeout 60 ibhosts -C sib0)"
+within "$soon" hcas sib0 $((HCAS * NODES)) || fail "HCAs are missing: $(timeout 60 ibhosts -C sib0)"
 barrier cabled
 for ((hca = 0; hca < HCAS; hca++)); do
 	wait_active "$soon" "sib$hca"
 done
-within "$soon" all_linked || fail "not all links are active"
+within "$soon" links sib0 $LINKS || fail "not all links are active"
 printf 'all is active after %d ms\n' $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 barrier active
 

@@ -8,17 +8,12 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ip.sh"
 
-# met: the switches are in one subnet.
-met() {
-	[ "$(timeout 20 ibswitches -C sib0 | grep -c '^Switch')" = 2 ]
-}
-
 as_it_comes
 run modprobe sib
 barrier begin
 began=${EPOCHREALTIME/[.,]/}
 hca_up sib0 eth0
-within 60 met || {
+within 60 switches sib0 2 || {
 	dmesg | grep 'sib:'
 	fail "the hosts have not found each other"
 }

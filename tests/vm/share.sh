@@ -100,10 +100,7 @@ for end in v0=10.9.0.2 v1=10.9.0.1; do
 	echo ${end#*=} >$CONFIG/${end%=*}/remote || fail "remote"
 	echo 1 >$CONFIG/${end%=*}/enable || fail "enable"
 done
-two_switches() {
-	[ "$(timeout 30 ibswitches -C sib0 | grep -c '^Switch')" = 2 ]
-}
-within 20 two_switches || fail "no two switches"
+within 20 switches sib0 2 || fail "no two switches"
 opensm_up sib0
 wait_active 60 sib0 sib1
 

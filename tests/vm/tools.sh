@@ -43,11 +43,6 @@ whole_fabric() {
 	[ "$(timeout 20 ibnodes -C "sib$NODE" | grep -c '^\(Switch\|Ca\)')" = $((HOSTS + SWITCHES)) ]
 }
 
-# settled: this host knows its LIDs, and all links are active.
-settled() {
-	[ "$(timeout 30 iblinkinfo -C "sib$NODE" -l | grep -c 'Active/  LinkUp')" = $((2 * LINKS)) ]
-}
-
 # value NAME: the number of a line like "Name:.....17" of what was told.
 value() {
 	sed -n "s/^$1:\.*\(0x\)\?/\1/p" <<<"$TOLD" | head -n 1
@@ -396,7 +391,7 @@ within 60 whole_fabric || fail "the hosts have not found each other"
 barrier found
 [ "$MANAGER" = module ] || [ "$NODE" != 1 ] || opensm_up sib1
 wait_active 60 "sib$NODE"
-within 60 settled || fail "not all links are active"
+within 60 links "sib$NODE" $LINKS || fail "not all links are active"
 run modprobe ib_ipoib
 run ip link set "$(ipoib_of "sib$NODE")" up
 write_down

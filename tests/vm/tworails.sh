@@ -80,11 +80,6 @@ by_both() {
 	done
 }
 
-# active_links DEVICE PORT: the ends of links that are active there.
-active_links() {
-	timeout -k 5 30 iblinkinfo -C "$1" -P "$2" -l | grep -c 'Active/  LinkUp'
-}
-
 # uplink PORT up|down: the network of that rail at the second HCA.
 uplink() {
 	local netdevs=([1]=v1 [2]=w1)
@@ -107,8 +102,8 @@ move() {
 	wait_active 30 sib1
 	expect_subnet sib0 2 "sib switch d1 sib0 sib1"
 	expect_subnet sib1 1 "sib switch d0 sib0 sib1"
-	[ "$(active_links sib0 1)" = 4 ] || fail "not two links on the first rail"
-	[ "$(active_links sib1 2)" = 4 ] || fail "not two links on the second rail"
+	links sib0 2 1 || fail "not two links on the first rail"
+	links sib1 2 2 || fail "not two links on the second rail"
 	[ "$(timeout 30 sminfo -C sib0 -P 1 | grep -o 'guid 0x[0-9a-f]*')" != \
 		"$(timeout 30 sminfo -C sib0 -P 2 | grep -o 'guid 0x[0-9a-f]*')" ] || fail "one subnet manager"
 	by_both
