@@ -16,6 +16,7 @@
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port.
+//! - [`view`]: what is shown of the subnet and of cables.
 //! - [`storage`]: the memory of the switch and of the subnet manager.
 //!
 //! # Locking
@@ -37,6 +38,7 @@ mod smp;
 mod storage;
 mod traffic;
 mod udp;
+mod view;
 
 pub(crate) use batch::Outbox;
 pub(crate) use berth::Berth;
@@ -64,6 +66,10 @@ pub(crate) use traffic::Traffic;
 pub(crate) use udp::{
     Drops,
     Way, //
+};
+pub(crate) use view::{
+    Cables,
+    Subnet, //
 };
 
 use crate::events;

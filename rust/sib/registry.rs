@@ -4,8 +4,10 @@
 
 use crate::driver::Sib;
 use crate::fabric::{
+    Cables,
     Fabric,
-    Key, //
+    Key,
+    Subnet, //
 };
 use crate::guid::{
     GuidBase,
@@ -21,6 +23,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
+use rdma::debugfs::ControlFile;
 use rdma::ib::Device;
 use rdma::net::{
     DeviceEvent,
@@ -83,6 +86,9 @@ struct Entry {
     leases: KVec<(Ticket, Option<Enlisted>)>,
     /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
     _dropped: Pin<KBox<debugfs::File<Dropped>>>,
+    /// `subnet` and `cables` beside it.
+    _subnet: ControlFile<Subnet>,
+    _cables: ControlFile<Cables>,
 }
 
 /// An HCA that ib_core knows.
@@ -158,12 +164,16 @@ pub(crate) fn acquire(
     let debug = fabrics.debug_dir().subdir(&name);
     let shown = Dropped(fabric.clone());
     let dropped = debug.read_only_file(c"dropped", Ok::<_, Error>(shown));
+    let subnet = ControlFile::new(&debug, c"subnet", Subnet(fabric.clone()))?;
+    let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
     let mut entry = Entry {
         underlay: Some(underlay.clone()),
         fabric,
         parent,
         leases: KVec::new(),
         _dropped: KBox::pin_init(dropped, GFP_KERNEL)?,
+        _subnet: subnet,
+        _cables: cables,
     };
     let lease = entry.lease(ticket)?;
     if let Err(error) = lease.fabric.start(cx, sleepable, underlay) {

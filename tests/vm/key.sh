@@ -43,6 +43,11 @@ fabric() {
 	echo "sib-$(tr -d : <"/sys/class/net/$1/address")"
 }
 
+# views NETDEV: the file that says what has become of the cables of its switch.
+views() {
+	echo "/sys/kernel/debug/sib/$(fabric "$1")/cables"
+}
+
 # said TEXT: how often the log has it.
 said() {
 	dmesg | grep -c "sib: .*$1"
@@ -94,6 +99,7 @@ within 20 test -e /tmp/handshake || fail "nobody records"
 run tee $CONFIG/a/enable $CONFIG/b/enable <<<1
 comes
 wait $recorder || fail "the recorder"
+grep -q ' configured up switch 0x' "$(views v0)" || fail "v0 does not say that it is up: $(cat "$(views v0)")"
 [ "$(refused v0) $(refused v1)" = "0 0" ] || fail "handshakes were refused"
 
 step "Another key at one end"
@@ -102,6 +108,8 @@ stays_down
 [ "$(refused v0)" -gt 5 ] || fail "$(refused v0) handshakes refused at v0"
 [ "$(refused v1)" -gt 5 ] || fail "$(refused v1) handshakes refused at v1"
 [ "$(said 'waits: its other end has')" = 2 ] || fail "the log does not say once at each end why"
+
+grep -q ' configured waits [0-9]* ms: its other end has' "$(views v0)" || fail "v0 does not say why: $(cat "$(views v0)")"
 
 step "No key at one end"
 key $CONFIG/b/key ""

@@ -86,6 +86,34 @@ programs
 run timeout 30 iblinkinfo -l
 [ "$(timeout 30 iblinkinfo -l | grep -c 'Active/  LinkUp')" = 8 ] || fail "not all links are active"
 
+step "What it knows is to be read"
+# knows WORD...: the file has this line; of the LIDs, and where they lead, those that others see.
+knows() {
+	grep -qx -- "$*" "$SUBNET" || fail "no line '$*': $(cat "$SUBNET")"
+}
+# known_route LID PORT: the switch sends there.
+known_route() {
+	sed -n 's/^switch .* routes //p' "$SUBNET" | tr ' ' '\n' |
+		awk -F '[-:]' -v lid="$1" -v port="$2" '$1 <= lid && $(NF - 1) >= lid && $NF == port { found = 1 } END { exit !found }' ||
+		fail "LID $1 is not sent to port $2: $(cat "$SUBNET")"
+}
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
+SUBNET=$(echo /sys/kernel/debug/sib/sib-*/subnet)
+knows state master
+knows trouble no
+[ "$(grep -c '^adapter' "$SUBNET")" = 4 ] || fail "not four ports: $(cat "$SUBNET")"
+for name in sib0 sib1; do
+	for port in 1 2; do
+		guid=$(tr -d : <"/sys/class/infiniband/$name/node_guid")
+		knows "adapter 0x$guid port $port lid $(lid $name $port) \"$name\""
+	done
+done
+ibroute -n "$switch" | sed -n 's/^\(0x[0-9a-f]*\) \([0-9]*\) .*/\1 \2/p' >/tmp/routes
+[ "$(wc -l </tmp/routes)" = 5 ] || fail "not five routes: $(cat /tmp/routes)"
+while read -r lid port; do
+	known_route $((lid)) $((10#$port))
+done </tmp/routes
+
 step "A port that was disabled comes back"
 disabled() {
 	grep -q DOWN /sys/class/infiniband/sib1/ports/2/state
@@ -103,6 +131,7 @@ wait_active 10 sib0 sib1
 [ "$(lids)" = "$before" ] || fail "LIDs have changed: $before $(lids)"
 is_state MASTER "$(lid sib0)" || fail "OpenSM is not the master"
 within 20 yielded || fail "the switch has a master, too"
+knows state standby
 programs
 
 step "An HCA joins under OpenSM"

@@ -178,6 +178,11 @@ impl Line {
         self.peer.is_some()
     }
 
+    /// What has kept the two ends apart, if something has.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        self.obstacle
+    }
+
     /// The switch at the other end, while datagrams pass both ways.
     pub fn peer(&self) -> Option<Guid> {
         Some(self.peer?.guid)

@@ -147,6 +147,12 @@ impl<S: Storage> Manager<S> {
         self.port_of_guid(gid.guid(), NONE)
     }
 
+    /// Where the forwarding table of a switch leads: its ports, by the LIDs that lead somewhere.
+    pub fn routes<'a>(&'a self, switch: &'a Node) -> impl Iterator<Item = (Lid, PortNum)> + 'a {
+        let lids = (1..=self.top_lid().get()).map(Lid::new);
+        lids.filter_map(|lid| Some((lid, PortNum::new(self.tables.get(switch.row, lid)?))))
+    }
+
     /// The GID of a port.
     pub(crate) fn gid_of(&self, port: &Port) -> Gid {
         Gid::from_parts(self.gid_prefix(), port.guid)

@@ -108,6 +108,15 @@ fn mtu(underlay: &NetDevice, remote: SocketAddr) -> Result<Mtu> {
     room.and_then(Mtu::fitting).ok_or(EMSGSIZE)
 }
 
+/// Why a cable waits.
+pub(super) const fn reason(obstacle: Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Key => "its other end has not the fabric key of this one",
+        Obstacle::Refused(RefuseReason::Key) => "its other end has another fabric key",
+        Obstacle::Refused(_) => "its other end refuses it",
+    }
+}
+
 /// The datagram of a message.
 fn datagram(parcel: &Parcel) -> Option<Skb> {
     let mut buf = [0; line::MAX_LEN];
@@ -463,11 +472,7 @@ impl State {
 
     /// Tells why the cable of `port` waits.
     fn complain(&mut self, port: PortNum, obstacle: Obstacle) {
-        let reason = match obstacle {
-            Obstacle::Key => "its other end has not the fabric key of this one",
-            Obstacle::Refused(RefuseReason::Key) => "its other end has another fabric key",
-            Obstacle::Refused(_) => "its other end refuses it",
-        };
+        let reason = reason(obstacle);
         let now = now();
         let recent = self.complained.is_some_and(|at| now < at.after(COMPLAINT));
         let switch = self.switch.identity().node.get();

@@ -15,6 +15,7 @@ use super::storage::{
     Heap,
     Room, //
 };
+use super::view::show_subnet;
 use super::{
     now,
     Fabric,
@@ -24,6 +25,7 @@ use super::{
 use crate::params;
 use crate::payload::Source;
 use crate::run::RunQueue;
+use kernel::fmt;
 use kernel::new_mutex;
 use kernel::pr_warn_once;
 use kernel::prelude::*;
@@ -124,6 +126,8 @@ struct Desk {
     told: SmState,
     /// The sweeps that have been looked at.
     sweeps: u32,
+    /// When the last of them was over.
+    swept: Option<Instant>,
 }
 
 impl Seat {
@@ -152,6 +156,7 @@ impl Desk {
             spare: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
             told: SmState::Discovering,
             sweeps: 0,
+            swept: None,
         })
     }
 
@@ -159,6 +164,9 @@ impl Desk {
     fn grow(&mut self) -> Result<bool> {
         let report = self.manager.report();
         let is_new = core::mem::replace(&mut self.sweeps, report.sweeps) != report.sweeps;
+        if is_new {
+            self.swept = Some(now());
+        }
         if !is_new || !report.no_room {
             return Ok(false);
         }
@@ -232,6 +240,14 @@ impl Fabric {
             .is_some_and(|inbox| inbox.letters.len() < CROWD)
         {
             self.put(state, (*mad, Route::Administration(from)));
+        }
+    }
+
+    /// Writes down what the subnet manager knows. May sleep.
+    pub(super) fn show_manager(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.seat.desk.lock() {
+            Some(desk) => show_subnet(f, &desk.manager, desk.swept),
+            None => writeln!(f, "state none"),
         }
     }
 
