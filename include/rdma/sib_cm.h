@@ -229,4 +229,25 @@ int sib_cm_init_qp_attr(struct sib_cm_id *cm_id, struct ib_qp_attr *attr,
  */
 int sib_cm_query(struct sib_cm_id *cm_id, struct sib_cm_attr_id *attr);
 
+/**
+ * sib_cm_load - load the alternate path of a LAP
+ * @cm_id: The identifier, told of SIB_CM_LAP_RECEIVED, which is then accepted, or of SIB_CM_APR_RECEIVED with status 0.
+ * @qp: Its queue pair.
+ *
+ * What sib_cm_init_qp_attr() says for %IB_QPS_RTS is given to ib_modify_qp().
+ *
+ * Return: 0; -%EINVAL if there has been no such path, or the queue pair does not take it.
+ */
+int sib_cm_load(struct sib_cm_id *cm_id, struct ib_qp *qp);
+
+/**
+ * sib_cm_migrate - go over to the alternate path
+ * @cm_id: An established connection.
+ * @qp: Its queue pair. Both sides are told, as after a failure: %IB_EVENT_PATH_MIG, and SIB_CM_MIGRATED.
+ *
+ * Return: 0; -%EINVAL if there is no alternate path, or the queue pair is not armed, since its peer has not been heard
+ * after both have loaded the path.
+ */
+int sib_cm_migrate(struct sib_cm_id *cm_id, struct ib_qp *qp);
+
 #endif

@@ -217,3 +217,31 @@ int sib_cm_query(struct sib_cm_id *cm_id, struct sib_cm_attr_id *attr)
 	return command(cm_id, SIB_CM_IOC_ATTR_ID, attr);
 }
 EXPORT_SYMBOL_GPL(sib_cm_query);
+
+int sib_cm_load(struct sib_cm_id *cm_id, struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RTS };
+	int attr_mask;
+	int err = sib_cm_init_qp_attr(cm_id, &attr, &attr_mask);
+
+	if (err)
+		return err;
+	if (!(attr_mask & IB_QP_ALT_PATH))
+		return -EINVAL;
+	return ib_modify_qp(qp, &attr, attr_mask);
+}
+EXPORT_SYMBOL_GPL(sib_cm_load);
+
+int sib_cm_migrate(struct sib_cm_id *cm_id, struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = { .path_mig_state = IB_MIG_MIGRATED };
+	struct sib_cm_attr_id known;
+	int err = sib_cm_query(cm_id, &known);
+
+	if (err)
+		return err;
+	if (!known.has_alternate)
+		return -EINVAL;
+	return ib_modify_qp(qp, &attr, IB_QP_PATH_MIG_STATE);
+}
+EXPORT_SYMBOL_GPL(sib_cm_migrate);

@@ -432,19 +432,18 @@ static int load(void)
 	try(offer());
 	check(offer() == -EBUSY, "two LAPs");
 	try(expect_event(passive, SIB_CM_LAP_RECEIVED, &event));
-	try(advance(passive, IB_QPS_RTS));
+	try(sib_cm_load(passive->id, passive->qp));
 	apr.generation = event.generation + 1;
 	check(sib_cm_send_apr(passive->id, &apr) == -ESTALE, "an old LAP");
 	apr.generation = event.generation;
 	try(sib_cm_send_apr(passive->id, &apr));
 	try(expect_event(active, SIB_CM_APR_RECEIVED, &event));
 	check(!event.status, "status %u", event.status);
-	return advance(active, IB_QPS_RTS);
+	return sib_cm_load(active->id, active->qp);
 }
 
 static int migrate(void)
 {
-	struct ib_qp_attr attr = { .path_mig_state = IB_MIG_MIGRATED };
 	struct sib_cm_attr_id known;
 	struct sib_cm_path path;
 
@@ -452,7 +451,7 @@ static int migrate(void)
 	/* Both ends have to hear each other before the path is armed. */
 	try(transfers());
 	try(transfers());
-	try(ib_modify_qp(sides[ACTIVE].qp, &attr, IB_QP_PATH_MIG_STATE));
+	try(sib_cm_migrate(sides[ACTIVE].id, sides[ACTIVE].qp));
 	try(transfers());
 	for (int i = 0; i < SIDES; i++) {
 		try(expect(&sides[i], SIB_CM_MIGRATED));
