@@ -106,9 +106,11 @@ address() {
 	ip -6 -br address show dev "$1" scope link | grep -o 'fe80:[^/ ]*'
 }
 ready() {
-	[ -n "$(address v0)" ] && ! ip -6 address show dev v0 | grep -q tentative
+	[ -n "$(address "$1")" ] && ! ip -6 address show dev "$1" | grep -q tentative
 }
-within 20 ready || fail "v0 has no address"
+for end in v0 v1; do
+	within 20 ready $end || fail "$end has no address"
+done
 hca_up sib0 v0
 mkdir /sys/kernel/config/sib/a
 echo v0 >/sys/kernel/config/sib/a/netdev
