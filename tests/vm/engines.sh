@@ -107,13 +107,7 @@ engine() {
 printf '%s\n' 'force_log_flush TRUE' 'sminfo_polling_timeout 500' 'polling_retry_number 3' >$OPTIONS
 run modprobe sib
 configfs_up
-lan $HOSTS
-for ((host = 1; host <= HOSTS; host++)); do
-	host_hca $host
-done
-tie 1 2
-tie 2 3
-tie 3 1
+ring_of_hosts $HOSTS
 within "$soon" quiet || fail "the ring is not whole: $(timeout 30 iblinkinfo -C sib1 -l)"
 
 engine minhop

@@ -39,6 +39,18 @@ tie() {
 	cable "from$2to$1" "lan$2" "10.9.0.$1"
 }
 
+# ring_of_hosts HOSTS: makes them, with an HCA each, and a cable from each to the next.
+ring_of_hosts() {
+	local host
+	lan "$1"
+	for ((host = 1; host <= $1; host++)); do
+		host_hca $host
+	done
+	for ((host = 1; host <= $1; host++)); do
+		tie $host $((host % $1 + 1))
+	done
+}
+
 # silence HOST HOST: what one sends the other gets lost, and the reverse.
 silence() {
 	lose_way "$1" "$2"

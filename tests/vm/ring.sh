@@ -109,13 +109,7 @@ round() {
 managed_by_module
 run modprobe sib
 configfs_up
-lan $HOSTS
-for ((host = 1; host <= HOSTS; host++)); do
-	host_hca $host
-done
-tie 1 2
-tie 2 3
-tie 3 1
+ring_of_hosts $HOSTS
 for ((host = 1; host <= HOSTS; host++)); do
 	within "$soon" whole "sib$host" || fail "host $host is not in the ring"
 done
