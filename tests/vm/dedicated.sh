@@ -98,7 +98,7 @@ client cmclient
 "$USER_PROGRAMS/sibcm" listen sib0 >/tmp/listener 2>&1 &
 listener=$!
 within 20 grep -q '^to connect' /tmp/listener || fail "nobody listens"
-run user sibcm connect -c 10 -i 0.1 sib1 "$(cat /sys/class/infiniband/sib0/ports/1/lid)" "$(gid sib0)" >/tmp/caller
+run user sibcm connect -c 50 -i 0.1 sib1 "$(cat /sys/class/infiniband/sib0/ports/1/lid)" "$(gid sib0)" >/tmp/caller
 wait $listener || fail "$(cat /tmp/listener)"
 grep -q "is the alternate one" /tmp/caller || fail "no path was loaded"
 run user sibcm show >/tmp/show

@@ -371,6 +371,14 @@ static void on_req(struct side *side, const struct sib_cm_event *event)
 	cm(side, SIB_CM_IOC_SEND_REP, &rep, "cannot accept");
 }
 
+static void on_established(struct side *side)
+{
+	if (side->is_connected)
+		return;
+	to_rts(side);
+	printf("connected by port %d\n", side->port);
+}
+
 static void on_rep(struct side *side, const struct sib_cm_event *event)
 {
 	struct sib_cm_send rtu = { .id = side->id };
@@ -378,9 +386,8 @@ static void on_rep(struct side *side, const struct sib_cm_event *event)
 
 	memcpy(&side->theirs, event->private_data, sizeof(side->theirs));
 	to_rtr(side, event, lid);
-	to_rts(side);
+	on_established(side);
 	cm(side, SIB_CM_IOC_SEND_RTU, &rtu, "cannot complete");
-	printf("connected by port %d\n", side->port);
 }
 
 static void on_lap(struct side *side, const struct sib_cm_event *event)
@@ -419,8 +426,7 @@ static bool on_event(struct side *side)
 		break;
 	case SIB_CM_RTU_RECEIVED:
 	case SIB_CM_EV_ESTABLISHED:
-		to_rts(side);
-		printf("connected by port %d\n", side->port);
+		on_established(side);
 		break;
 	case SIB_CM_LAP_RECEIVED:
 		on_lap(side, &event);
@@ -473,6 +479,11 @@ static void on_message(struct side *side, uint64_t slot)
 
 	memcpy(&number, side->buffers[slot], sizeof(number));
 	post_recv(side, slot - DEPTH);
+	if (!side->is_connected) {
+		/* It has overtaken the RTU, and says the same. */
+		on_established(side);
+		notify(side, SIB_CM_COMM_EST);
+	}
 	if (!side->is_active) {
 		post_send(side, number);
 		return;
