@@ -53,12 +53,6 @@ fn millis_since(at: Instant) -> u64 {
     now().nanos().saturating_sub(at.nanos()) / 1_000_000
 }
 
-/// Text that ends at the first zero.
-fn text(padded: &[u8]) -> &str {
-    let text = padded.split(|byte| *byte == 0).next().unwrap_or_default();
-    core::str::from_utf8(text).unwrap_or_default()
-}
-
 const fn state_name(state: SmState) -> &'static str {
     match state {
         SmState::NotActive => "not active",
@@ -130,7 +124,7 @@ pub(super) fn show_subnet(
     for (node, port) in manager.end_ports() {
         let guid = node.info().node_guid.get();
         let (number, lid) = (port.number().get(), port.lid().get());
-        let name = text(&node.description().0);
+        let name = node.description();
         if node.is_switch() {
             write!(f, "switch {guid:#018x} lid {lid} \"{name}\" routes")?;
             show_routes(f, manager, node)?;

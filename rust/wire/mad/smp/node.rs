@@ -13,6 +13,7 @@ use crate::types::{
     Guid,
     PortNum, //
 };
+use core::fmt;
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,14 @@ impl NodeDescription {
     }
 }
 
+impl fmt::Display for NodeDescription {
+    /// One word of printable ASCII, whatever a peer calls itself: `"`, `\` and all that is not printable are escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        write!(f, "{}", text.escape_ascii())
+    }
+}
+
 impl Default for NodeDescription {
     fn default() -> Self {
         Self([0; DATA_LEN])
@@ -141,5 +150,42 @@ mod tests {
     fn long_descriptions_are_cut() {
         assert_eq!(NodeDescription::new(&[b'x'; 70]).0, [b'x'; 64]);
         assert_eq!(NodeDescription::new(b"ab").0[..3], *b"ab\0");
+    }
+
+    /// Collects what is written.
+    struct Text([u8; 256], usize);
+
+    impl fmt::Write for Text {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let end = self.1 + text.len();
+            self.0[self.1..end].copy_from_slice(text.as_bytes());
+            self.1 = end;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn descriptions_are_shown_as_printable_text() {
+        for (bytes, shown) in [
+            (&b"bob sib0\0rest"[..], &b"bob sib0"[..]),
+            (b"", b""),
+            (b"a\nstate master", b"a\\nstate master"),
+            (b"\"\\\x1b[2J\xff", b"\\\"\\\\\\x1b[2J\\xff"),
+        ] {
+            let mut text = Text([0; 256], 0);
+            fmt::Write::write_fmt(&mut text, format_args!("{}", NodeDescription::new(bytes)))
+                .unwrap();
+            assert_eq!(text.0[..text.1], *shown);
+        }
+        let mut text = Text([0; 256], 0);
+        fmt::Write::write_fmt(
+            &mut text,
+            format_args!("{}", NodeDescription::new(&[7; 64])),
+        )
+        .unwrap();
+        assert_eq!(
+            text.0.chunks(4).filter(|chunk| *chunk == b"\\x07").count(),
+            64
+        );
     }
 }
