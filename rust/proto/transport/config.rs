@@ -107,8 +107,7 @@ pub struct QpConfig {
     /// The shortest ACK timeout in effect, whatever `timeout` says: what an answer takes on a loaded machine.
     pub timeout_floor: Duration,
     /// The shortest time after which a missing answer is asked for again early, at no charge to `retry_cnt`, if
-    /// answers usually come sooner. Zero leaves all repair to NAKs and the ACK timeout; then an acknowledgement
-    /// costs little, and each message asks for one.
+    /// answers usually come sooner. Zero leaves all repair to NAKs and the ACK timeout.
     pub reminder_floor: Duration,
     /// How often to ask again without an answer (3 bits).
     pub retry_cnt: u8,

@@ -74,9 +74,11 @@ impl Probe {
         self.plan = Plan::Now(QUESTIONS);
     }
 
-    /// The peer has answered.
+    /// The peer has answered. It is asked all the same if it may have another answer since.
     pub(super) fn rest(&mut self) {
-        self.plan = Plan::Rest;
+        if !self.is_due() {
+            self.plan = Plan::Rest;
+        }
     }
 
     /// There is nothing to be found out.

@@ -89,8 +89,26 @@ fn what_ends_in_several_packets_asks() {
 }
 
 #[test]
-fn within_a_host_all_ask() {
-    let [mut one, _] = pair(|_| {});
+fn within_a_host_the_timeout_asks() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, SendOp::Write, false);
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false]);
+    deliver(&mut two, &packets);
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    let lapse = one.qp.on_timeout(due, &mut one.host);
+    assert_eq!(lapse, Lapse::None);
+    let again = one.poll_all(due.nanos());
+    assert_eq!(asks(&again), [true]);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(due.nanos()));
+    assert_eq!(one.host.retired.len(), 1);
+    assert_eq!(one.qp.next_deadline(), None);
+}
+
+#[test]
+fn all_ask_if_nothing_would_ask_later() {
+    let [mut one, _] = pair(|config| config.timeout = 0);
     post(&mut one, SendOp::Write, false);
     assert_eq!(asks(&one.poll_all(0)), [true]);
 }

@@ -160,6 +160,25 @@ fn a_repetition_leads_to_a_question() {
     assert_eq!(two.qp.config().mig_state, MigState::Rearm);
 }
 
+/// The peer has loaded a path since it answered, and has said so: the answer is not its last word.
+#[test]
+fn an_answer_that_was_overtaken_does_not_end_the_next_question() {
+    let mut world = world(Faults::default());
+    load(&mut world, 1, ALTERNATE);
+    let [one, two] = &mut world.nodes;
+    let question = two.poll_all(0).remove(0);
+    let _ = one.take(0, &question);
+    let answer = one.poll_all(0).remove(0);
+    assert!(answer.0.header.bth.migreq);
+    load(&mut world, 0, ALTERNATE);
+    let [one, two] = &mut world.nodes;
+    let news = one.poll_all(0).remove(0);
+    assert_eq!(two.take(0, &news), Err(RxDrop::Duplicate));
+    let _ = two.take(0, &answer);
+    world.run();
+    assert_eq!(states(&world)[1], MigState::Armed);
+}
+
 /// Messages do what questions would, and are not delayed by them.
 #[test]
 fn traffic_needs_no_questions() {
