@@ -75,12 +75,6 @@ impl Queue {
         Self::with(name, flags)
     }
 
-    /// Creates a queue as [`Self::new`], whose workers are not ahead of normal tasks.
-    pub fn patient(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
-        let flags = bindings::wq_flags_WQ_MEM_RECLAIM | bindings::wq_flags_WQ_UNBOUND;
-        Self::with(name, flags)
-    }
-
     /// Creates a queue whose items may wait for memory, and for whatever that takes. They run as normal tasks do.
     pub fn slow(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
         Self::with(name, bindings::wq_flags_WQ_UNBOUND)

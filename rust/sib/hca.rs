@@ -2,6 +2,7 @@
 
 //! A host channel adapter: what all verbs, the management agents and the fabric share.
 
+use crate::convoy::Convoy;
 use crate::counters::Counters;
 use crate::debug;
 use crate::fabric::{
@@ -98,14 +99,17 @@ pub(crate) struct Hca {
     pub(crate) guids: HcaGuids,
     /// ib_cm is kept off it.
     pub(crate) is_dedicated: bool,
+    /// Nothing that management asks for is answered any more: see [`crate::mad`].
+    pub(crate) is_silent: Atomic<bool>,
     /// What is too long for the context where it is found to be due.
     pub(crate) queue: Queue,
-    /// What may wait until tasks have done theirs.
-    pub(crate) patient: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
     pub(crate) memory: Queue,
     /// Who posts to its queue pairs, and how fast.
     pub(crate) pace: Pace,
+    /// Those that send together.
+    #[pin]
+    pub(crate) convoy: Convoy,
     port_views: [PortView; MAX_PORTS as usize],
     /// The way to tell ib_core of events.
     pub(crate) upcall: DeviceUpcall,
@@ -160,7 +164,6 @@ impl Hca {
             ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
         }
         let queue = Queue::new(c"sib", sleepable)?;
-        let patient = Queue::patient(c"sib_send", sleepable)?;
         let memory = Queue::slow(c"sib_memory", sleepable)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
@@ -178,10 +181,11 @@ impl Hca {
             berth,
             guids,
             is_dedicated,
+            is_silent: Atomic::new(false),
             queue,
-            patient,
             memory,
             pace: Pace::new(),
+            convoy <- Convoy::new(),
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),

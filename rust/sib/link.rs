@@ -122,6 +122,8 @@ fn start(cx: &mut Cx<'_, Unlocked>, hca: &Tracked<Hca>, name: &CStr) -> Result<W
     *hca.debug.lock() = Some(files);
     let other = held.try_clone().ok_or(ENODEV)?;
     hca.fault_clock.attach(other).map_err(|_| EBUSY)?;
+    let other = held.try_clone().ok_or(ENODEV)?;
+    hca.convoy.begin(other)?;
     let watch = held.watcher();
     hca.clock.attach(held).map_err(|_| EBUSY)?;
     Ok(watch)
@@ -135,6 +137,7 @@ pub(crate) fn removed(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: 
     drop(files);
     hca.fault_clock.shutdown(cx, sleepable);
     hca.clock.shutdown(cx, sleepable);
+    hca.convoy.end(cx, sleepable);
     hca.close(cx, sleepable);
     hca.fabric.leave(cx, &hca.berth);
     registry::release(cx, sleepable, &hca.fabric, hca.ticket);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who sends what a doorbell has brought: the task that rings it, or a worker.
+//! When that is sent what a doorbell has brought: at once, or with what others bring.
 //!
 //! To send a small message by UDP takes many times what it takes to post one, and sending several at once hardly takes
 //! more. A task that waits for answers is served best if it sends at once by itself. One that posts message upon
 //! message is held up by that: it comes back as soon as it is let go, without a completion or a request of its peer.
-//! That tells them apart. What such a task posts is left to a worker, until so much waits that sending it pays; the
-//! worker runs at once if a processor is free, and else the task goes on to post. A message of several packets pays by
-//! itself.
+//! That tells them apart. What such a task posts [waits for more](crate::convoy), until there is so much that sending
+//! it pays, or no more comes. A message of several packets pays by itself.
 //!
-//! This is for reliable connections alone. The worker and the task may run on two processors, and a network device
-//! without queues, such as `lo` or veth, then lets what the one sends overtake what the other has sent before. Reliable
+//! This is for reliable connections alone. What waits may be sent on another processor than what was posted before or
+//! comes after, and a network device without queues, such as `lo` or veth, then lets the one overtake the other. Reliable
 //! connections ask for that again; datagrams would arrive in another order, and messages of unreliable connections be
 //! lost.
 
@@ -20,11 +19,25 @@ use kernel::sync::atomic::{
 };
 use proto::time::Instant;
 
-/// Work requests that may wait for the worker.
-pub(crate) const MAX_WAITING: u32 = 32;
-
 /// Who comes back in less than the fourth part of the time that sending has taken is in a hurry.
 const HURRY_SHIFT: u32 = 2;
+
+/// A message waits for the next one at most twice as long as sending has taken.
+const PATIENCE_SHIFT: u32 = 1;
+
+/// The first of several that wait for each other waits at most sixteen times as long.
+const LIMIT_SHIFT: u32 = 4;
+
+/// What took longer than this, in nanoseconds, was held up by something else.
+const MAX_TOOK_NS: u64 = 250_000;
+
+/// How long a message waits for others.
+pub(crate) struct Patience {
+    /// Until when for the next one.
+    pub(crate) due: Instant,
+    /// Until when at the latest, if it is the first one.
+    pub(crate) limit: Instant,
+}
 
 /// The pace of those who ring doorbells of an HCA for messages that leave the host.
 pub(crate) struct Pace {
@@ -49,11 +62,22 @@ impl Pace {
         pause < self.took.load(Relaxed).wrapping_shr(HURRY_SHIFT)
     }
 
+    /// Until when a message that is posted `now` waits for others.
+    pub(crate) fn patience(&self, now: Instant) -> Patience {
+        let took = self.took.load(Relaxed);
+        let after =
+            |shift| Instant::from_nanos(now.nanos().saturating_add(took.wrapping_shl(shift)));
+        Patience {
+            due: after(PATIENCE_SHIFT),
+            limit: after(LIMIT_SHIFT),
+        }
+    }
+
     /// The doorbell that was rung at `from` is done `now`. `single` says that it has sent one message of one packet.
     pub(crate) fn leave(&self, from: Instant, now: Instant, single: bool) {
         if single {
-            self.took
-                .store(now.nanos().saturating_sub(from.nanos()), Relaxed);
+            let took = now.nanos().saturating_sub(from.nanos());
+            self.took.store(took.min(MAX_TOOK_NS), Relaxed);
         }
         self.left.store(now.nanos(), Relaxed);
     }

@@ -75,6 +75,7 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
+            Full,
             Relaxed, //
         },
         Arc, //
@@ -205,6 +206,8 @@ pub(crate) struct Qp {
     state: LevelLock<State, QpLock>,
     #[pin]
     work: Work<Qp>,
+    /// It waits in the convoy.
+    waits: Atomic<bool>,
     #[pin]
     memory: Work<Qp, { absence::WORK }>,
     #[pin]
@@ -411,11 +414,14 @@ impl Qp {
         }
     }
 
-    /// Has a worker transmit when no task wants the processor more.
-    fn schedule_later(qp: &Held<Self>) {
-        if let Some(pointer) = qp.try_clone() {
-            let _ = qp.hca.patient.enqueue(&qp.work, pointer);
-        }
+    /// Whether it does not wait in the convoy yet; it does from now on.
+    pub(crate) fn boards(&self) -> bool {
+        self.waits.cmpxchg(false, true, Full).is_ok()
+    }
+
+    /// It does not wait any more. To be called before it transmits, as what is posted from then on is not seen.
+    pub(crate) fn alights(&self) {
+        self.waits.xchg(false, Full);
     }
 
     /// Takes a segment that has come for this queue pair. The answer is up to `run`.

@@ -41,6 +41,8 @@ pub(crate) struct RunQueue {
     outbox: Outbox,
     /// Packets that may follow the one that is being sent.
     more: u32,
+    /// What is sent waits until several queue pairs have sent.
+    gathers: bool,
 }
 
 impl RunQueue {
@@ -57,6 +59,7 @@ impl RunQueue {
             budget: BUDGET,
             outbox: Outbox::new(),
             more: 0,
+            gathers: false,
         };
         let result = body(cx, &mut run);
         run.drain(cx, irqs);
@@ -77,6 +80,18 @@ impl RunQueue {
     /// So many packets may follow the one that is to be sent now.
     pub(crate) fn expect(&mut self, more: u32) {
         self.more = more;
+    }
+
+    /// From now on what is the last of a queue pair does not leave at once.
+    pub(crate) fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    /// What has been sent is the last of its queue pair for now.
+    pub(crate) fn end(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        if !self.gathers {
+            self.flush(cx, irqs);
+        }
     }
 
     /// Whether datagrams wait.

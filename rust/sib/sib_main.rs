@@ -20,6 +20,7 @@
 
 mod ah;
 mod config;
+mod convoy;
 mod counters;
 mod cq;
 mod debug;

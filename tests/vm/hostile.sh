@@ -6,7 +6,7 @@
 # vm-long: --kernel debug --timeout 1500 -- 300 udp
 #
 # Hostile programs overwrite their rings, while others on the same devices go on
-# and find all their data right.
+# and find all their data right; and some that ring for nothing hold up nobody.
 #
 #     hostile.sh [SECONDS [handoff|udp]]
 
@@ -17,6 +17,7 @@ seconds=${1:-15}
 
 datapath "${2:-handoff}"
 fabric_up
+run user company
 user data -n 2 -S "$seconds" &
 honest=$!
 user hostile -S "$seconds" -s 1 sib0 &

@@ -133,31 +133,7 @@ pub(crate) fn create(
         cap.max_recv_wr = granted;
         (queue, ring)
     };
-    let slots = send::slots(cap.max_send_wr);
-    let resources = match init.ty {
-        QpType::Rc => MAX_RD_ATOMIC as usize,
-        _ => 1,
-    };
-    let wqes = KVVec::from_elem(SendEntry::default(), slots, GFP_KERNEL)?;
-    let resources = KVVec::from_elem(Resource::default(), resources, GFP_KERNEL)?;
-    let state = State {
-        machine: machine::Qp::new(machine_type(init.ty), wqes, resources),
-        sends: SendQueue::new(init.ty, &cap, slots, sq_ring.clone().map(Consumer::new))?,
-        recvs,
-        entry: RecvEntry::new(),
-        absence: Absence::new(),
-        events: Events::default(),
-        answered: false,
-        withheld: Withheld::new(slots)?,
-        transmitter: Some(Transmitter::new()?),
-        attr: QpAttr {
-            cap,
-            ..QpAttr::default()
-        },
-        alarm: None,
-        idle: 0,
-        is_managed: false,
-    };
+    let state = state(init.ty, cap, sq_ring.clone(), recvs);
     let special = matches!(init.ty, QpType::Smi | QpType::Gsi);
     let port = if special { init.port } else { 0 };
     let srq = match init.srq {
@@ -180,6 +156,7 @@ pub(crate) fn create(
         port: Atomic::new(port),
         state <- LevelLock::new(state),
         work <- new_work!("Qp::work"),
+        waits: Atomic::new(false),
         memory <- new_work!("Qp::memory"),
         timer <- Timer::new(),
     }? Error))?;
@@ -201,6 +178,42 @@ pub(crate) fn create(
         sq_map: sq_ring,
         rq_map: rq_ring,
     })
+}
+
+/// An initialiser of what the lock of a queue pair guards, which is too large to be made on the stack.
+fn state(
+    ty: QpType,
+    cap: QpCap,
+    sq_ring: Option<Arc<Ring>>,
+    recvs: RecvQueue,
+) -> impl Init<State, Error> {
+    let slots = send::slots(cap.max_send_wr);
+    let resources = match ty {
+        QpType::Rc => MAX_RD_ATOMIC as usize,
+        _ => 1,
+    };
+    try_init!(State {
+        machine: machine::Qp::new(
+            machine_type(ty),
+            KVVec::from_elem(SendEntry::default(), slots, GFP_KERNEL)?,
+            KVVec::from_elem(Resource::default(), resources, GFP_KERNEL)?,
+        ),
+        sends: SendQueue::new(ty, &cap, slots, sq_ring.map(Consumer::new))?,
+        recvs,
+        entry: RecvEntry::new(),
+        absence: Absence::new(),
+        events: Events::default(),
+        answered: false,
+        withheld: Withheld::new(slots)?,
+        transmitter: Some(Transmitter::new()?),
+        attr: QpAttr {
+            cap,
+            ..QpAttr::default()
+        },
+        alarm: None,
+        idle: 0,
+        is_managed: false,
+    }? Error)
 }
 
 /// The sizes that a queue pair gets, from what was asked for.

@@ -12,9 +12,9 @@ use super::{
     State, //
 };
 use crate::{
+    convoy::Convoy,
     driver::Sib,
     fabric,
-    pace,
     payload::{
         Source,
         MAX_INLINE, //
@@ -23,6 +23,7 @@ use crate::{
     run::RunQueue, //
 };
 use kernel::prelude::*;
+use proto::time::Instant;
 use proto::transport::{
     PostError,
     QpState,
@@ -54,8 +55,18 @@ use rdma::{
     trace, //
 };
 
+/// A doorbell for messages that leave the host.
+struct Visit {
+    /// When it was rung.
+    from: Instant,
+    /// One message of one packet was sent at once.
+    single: bool,
+    /// Messages that were not sent at once.
+    left_over: Option<u32>,
+}
+
 /// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
-/// task of the user, or leaves that to a worker: see [`pace`].
+/// task of the user, or leaves that to the [`Convoy`]: see [`crate::pace`].
 ///
 /// # Errors
 ///
@@ -68,8 +79,9 @@ pub(crate) fn doorbell(
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
     let mut visit = None;
-    RunQueue::with(cx, irqs, |cx, run| {
+    RunQueue::with(cx, irqs, |cx, run| -> Result {
         Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
+            let before = state.machine.backlog();
             let longest = fetch(state, cx, &qp)?;
             if !matches!(qp.ty, QpType::Rc) || !state.goes_far() {
                 return Ok(true);
@@ -77,20 +89,27 @@ pub(crate) fn doorbell(
             let now = fabric::now();
             let waiting = state.machine.backlog();
             let answered = core::mem::take(&mut state.answered);
-            let pays =
-                waiting >= pace::MAX_WAITING || state.machine.config().mtu.packets(longest) > 1;
-            let at_once = answered || pays || !qp.hca.pace.is_hurried(now);
-            visit = Some((now, at_once, at_once && !pays && waiting == 1));
+            let pays = state.machine.config().mtu.packets(longest) > 1;
+            let nothing = waiting == before;
+            let at_once = answered || pays || nothing || !qp.hca.pace.is_hurried(now);
+            visit = Some(Visit {
+                from: now,
+                single: at_once && !pays && waiting == 1,
+                left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
+            });
             Ok(at_once)
-        })
-    })?;
-    if let Some((from, at_once, single)) = visit {
-        if !at_once {
-            Qp::schedule_later(&qp);
+        })?;
+        let Some(visit) = visit else {
+            return Ok(());
+        };
+        let pace = &qp.hca.pace;
+        if let Some(messages) = visit.left_over {
+            let patience = pace.patience(visit.from);
+            Convoy::join(cx, irqs, run, &qp, messages, &patience);
         }
-        qp.hca.pace.leave(from, fabric::now(), single);
-    }
-    Ok(())
+        pace.leave(visit.from, fabric::now(), visit.single);
+        Ok(())
+    })
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of

@@ -16,6 +16,10 @@ use super::{
     State, //
 };
 use crate::{
+    convoy::{
+        Seats,
+        SEATS, //
+    },
     fabric::{
         Address,
         Lane,
@@ -98,12 +102,12 @@ struct Flight {
 }
 
 impl Flight {
-    const fn new() -> Self {
-        Self {
+    fn empty() -> impl Init<Self> {
+        init!(Self {
             gather: Gather::new(),
             inline: [0; MAX_INLINE],
             inline_len: 0,
-        }
+        })
     }
 
     fn clear(&mut self) {
@@ -198,13 +202,14 @@ impl Flight {
 impl Transmitter {
     /// One that has sent nothing yet. May sleep.
     pub(super) fn new() -> Result<KBox<Self>> {
-        let transmitter = Self {
+        // Too large to be made on the stack.
+        let transmitter = init!(Self {
             segment: TxSegment {
                 header: Header::default(),
                 span: 1,
                 payload: machine::Payload::None,
             },
-            flight: Flight::new(),
+            flight <- Flight::empty(),
             lane: Lane::unknown(),
             fresh: false,
             end: None,
@@ -212,8 +217,8 @@ impl Transmitter {
             reply: None,
             waits: false,
             absent: false,
-        };
-        Ok(KBox::new(transmitter, GFP_KERNEL)?)
+        });
+        KBox::init(transmitter, GFP_KERNEL)
     }
 
     /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.
@@ -289,7 +294,7 @@ impl Transmitter {
             _ => {
                 qp.hca.transmit(cx, irqs, run, self.lane.port(), segment);
                 if self.last {
-                    run.flush(cx, irqs);
+                    run.end(cx, irqs);
                 }
             }
         }
@@ -365,7 +370,7 @@ impl State {
             return Step::Find(own, address);
         }
         let exhausted = !run.charge();
-        if !exhausted && own.fetch(qp, self, cx) {
+        if !exhausted && self.machine.has_output() && own.fetch(qp, self, cx) {
             if own.end.is_none() {
                 own.end = own.lane.end();
             }
@@ -424,7 +429,7 @@ impl Qp {
         run: &mut RunQueue,
         prepare: impl FnOnce(&mut State, &mut Cx<'_, QpLock, Off>) -> Result<bool>,
     ) -> Result {
-        let mut step = {
+        let step = {
             let mut guard = cx.lock(&qp.state);
             let (state, mut cx) = guard.split();
             if !prepare(state, &mut cx)? {
@@ -435,6 +440,64 @@ impl Qp {
             };
             state.step(own, qp, &mut cx, run)
         };
+        let mut loaded = Self::proceed(qp, cx, irqs, run, step);
+        while let Some(own) = loaded {
+            run.flush(cx, irqs);
+            loaded = Self::resume(qp, cx, irqs, run, own);
+        }
+        Ok(())
+    }
+
+    /// Sends what several queue pairs have to send, within the budget of the call chain, and has it leave together.
+    pub(crate) fn transmit_together(
+        qps: &Seats,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+    ) {
+        let mut loaded = [const { None }; SEATS];
+        for (qp, loaded) in qps.iter().zip(&mut loaded) {
+            let Some(qp) = qp else {
+                continue;
+            };
+            let own = cx.lock(&qp.state).transmitter.take();
+            *loaded = own.and_then(|own| Self::resume(qp, cx, irqs, run, own));
+        }
+        while loaded.iter().any(Option::is_some) {
+            run.flush(cx, irqs);
+            for (qp, loaded) in qps.iter().zip(&mut loaded) {
+                if let (Some(qp), Some(own)) = (qp, loaded.take()) {
+                    *loaded = Self::resume(qp, cx, irqs, run, own);
+                }
+            }
+        }
+    }
+
+    /// Goes on with a transmitter, as [`Self::proceed`].
+    fn resume(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        own: KBox<Transmitter>,
+    ) -> Option<KBox<Transmitter>> {
+        let step = {
+            let mut guard = cx.lock(&qp.state);
+            let (state, mut cx) = guard.split();
+            state.step(own, qp, &mut cx, run)
+        };
+        Self::proceed(qp, cx, irqs, run, step)
+    }
+
+    /// Sends until nothing is left, or until what was sent has to leave before the transmitter, which is returned,
+    /// goes on.
+    fn proceed(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        mut step: Step,
+    ) -> Option<KBox<Transmitter>> {
         let mut sent: u32 = 0;
         let (exhausted, absent, events) = loop {
             let own = match step {
@@ -452,10 +515,7 @@ impl Qp {
                     }
                     own
                 }
-                Step::Flush(own) => {
-                    run.flush(cx, irqs);
-                    own
-                }
+                Step::Flush(own) => return Some(own),
                 Step::End {
                     exhausted,
                     absent,
@@ -475,6 +535,6 @@ impl Qp {
             Qp::await_memory(qp);
         }
         qp.deliver(cx, irqs, events);
-        Ok(())
+        None
     }
 }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs whose messages leave together.
+//!
+//! A task in a hurry (see [`crate::pace`]) may post to one queue pair after the other. What it posts goes the same way
+//! more often than not, and several datagrams that leave at once cost hardly more than one. So messages wait for each
+//! other, whichever queue pairs of an HCA they are of: until there are [enough](FULL) of them, which the task that
+//! posts the last one sends; or until nobody has posted for a while, or the first one has waited [long enough](Patience),
+//! when a timer does.
+//!
+//! A worker in place of the two would begin at the first message, or when a processor is free for it, and send few or
+//! many as it happens.
+
+use crate::fabric;
+use crate::hca::Hca;
+use crate::pace::Patience;
+use crate::qp::Qp;
+use crate::run::RunQueue;
+use kernel::prelude::*;
+use proto::time::Instant;
+use rdma::sync::{
+    Cx,
+    DevSched,
+    Held,
+    IrqsOn,
+    LevelLock,
+    Sleepable,
+    Unlocked, //
+};
+use rdma::timer::{
+    Expire,
+    Soft,
+    Timer, //
+};
+
+/// Messages that leave at once.
+const FULL: u32 = 32;
+
+/// Queue pairs that wait at most.
+pub(crate) const SEATS: usize = 32;
+
+/// Tells the timer from others of an HCA.
+const CLOCK: u64 = 2;
+
+/// Queue pairs that have something to send.
+pub(crate) type Seats = [Option<Held<Qp>>; SEATS];
+
+/// What the lock guards.
+struct Waiting {
+    qps: Seats,
+    count: usize,
+    /// Messages that were posted to them.
+    messages: u32,
+    /// When they leave, if no more are posted.
+    due: Instant,
+    /// When they leave at the latest.
+    limit: Instant,
+    /// When the timer will expire, be it too early.
+    armed: Option<Instant>,
+}
+
+impl Waiting {
+    /// Takes all that wait. What is posted to them from now on makes them wait again.
+    fn take(&mut self) -> Seats {
+        self.count = 0;
+        self.messages = 0;
+        let qps = core::mem::replace(&mut self.qps, [const { None }; SEATS]);
+        for qp in qps.iter().flatten() {
+            qp.alights();
+        }
+        qps
+    }
+}
+
+/// The queue pairs of an HCA that wait; [`Qp::boards`] sees to it that none waits twice.
+#[pin_data]
+pub(crate) struct Convoy {
+    #[pin]
+    waiting: LevelLock<Waiting, DevSched>,
+    #[pin]
+    clock: Timer<Hca, CLOCK>,
+}
+
+impl Convoy {
+    /// An initialiser; nobody waits.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            waiting <- LevelLock::new(Waiting {
+                qps: [const { None }; SEATS],
+                count: 0,
+                messages: 0,
+                due: Instant::from_nanos(0),
+                limit: Instant::from_nanos(0),
+                armed: None,
+            }),
+            clock <- Timer::new(),
+        })
+    }
+
+    /// Tells the timer whom it serves. To be called before there are queue pairs.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it has been told, or has ended.
+    pub(crate) fn begin(&self, hca: Held<Hca>) -> Result {
+        self.clock.attach(hca).map_err(|_| EBUSY)
+    }
+
+    /// Has `qp`, to which so many messages have been posted, wait for others; or lets all leave.
+    pub(crate) fn join(
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        qp: &Held<Qp>,
+        messages: u32,
+        patience: &Patience,
+    ) {
+        let convoy = &qp.hca.convoy;
+        let mut passenger = None;
+        if qp.boards() {
+            passenger = qp.try_clone();
+            if passenger.is_none() {
+                // It has more holders than can be counted.
+                qp.alights();
+                return Qp::transmit(qp, cx, irqs, run);
+            }
+        }
+        let leaving = {
+            let mut waiting = cx.lock(&convoy.waiting);
+            if waiting.count == 0 {
+                waiting.limit = patience.limit;
+            }
+            if passenger.is_some() {
+                let count = waiting.count;
+                if let Some(seat) = waiting.qps.get_mut(count) {
+                    *seat = passenger;
+                }
+                waiting.count = count.wrapping_add(1);
+            }
+            waiting.messages = waiting.messages.saturating_add(messages);
+            let due = patience.due.min(waiting.limit);
+            waiting.due = due;
+            if waiting.messages >= FULL || waiting.count >= SEATS {
+                Some(waiting.take())
+            } else {
+                if waiting.armed.is_none_or(|at| due < at) {
+                    waiting.armed = convoy.clock.arm(due.nanos()).then_some(due);
+                }
+                None
+            }
+        };
+        if let Some(qps) = leaving {
+            Self::leave(&qps, cx, irqs, run);
+        }
+    }
+
+    /// Has those that have waited transmit.
+    fn leave(qps: &Seats, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, run: &mut RunQueue) {
+        run.gather();
+        Qp::transmit_together(qps, cx, irqs, run);
+    }
+
+    /// Ends the timer, for good. All queue pairs are gone.
+    pub(crate) fn end(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        self.clock.shutdown(cx, sleepable);
+    }
+}
+
+impl Expire<CLOCK> for Hca {
+    type Pointer = Held<Self>;
+    type Mode = Soft;
+
+    fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let convoy = &this.convoy;
+        let qps = {
+            let mut waiting = cx.lock(&convoy.waiting);
+            let due = waiting.due;
+            let is_early = waiting.count > 0 && fabric::now() < due;
+            waiting.armed = (is_early && convoy.clock.arm(due.nanos())).then_some(due);
+            if waiting.armed.is_some() {
+                return;
+            }
+            waiting.take()
+        };
+        RunQueue::with(&mut cx, irqs, |cx, run| {
+            Convoy::leave(&qps, cx, irqs, run);
+        });
+    }
+}
