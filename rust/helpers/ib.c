@@ -26,6 +26,11 @@ bool sib_helper_ib_device_registered(struct ib_device *device)
 	return refcount_read(&device->refcount) != 0;
 }
 
+bool sib_helper_ib_device_is_ours(const struct ib_device *device)
+{
+	return device->ops.owner == THIS_MODULE;
+}
+
 /* A device that is renamed meanwhile may be taken for another, as if asked before or after. */
 bool sib_helper_ib_device_is_called(const struct ib_device *device,
 				    const char *name, size_t len)
@@ -34,6 +39,14 @@ bool sib_helper_ib_device_is_called(const struct ib_device *device,
 
 	strscpy(own, device->name, sizeof(own));
 	return len == strlen(own) && !memcmp(own, name, len);
+}
+
+/* Waits for the worker that handles the completions of a client in the kernel, if it has one. */
+void sib_helper_ib_cq_flush(struct ib_cq *cq)
+{
+	if (cq->poll_ctx == IB_POLL_WORKQUEUE ||
+	    cq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+		flush_work(&cq->work);
 }
 
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata)

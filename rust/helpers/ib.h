@@ -7,8 +7,10 @@
 struct ib_device *sib_helper_ib_alloc_device(size_t size);
 bool sib_helper_ib_device_try_get(struct ib_device *device);
 bool sib_helper_ib_device_registered(struct ib_device *device);
+bool sib_helper_ib_device_is_ours(const struct ib_device *device);
 bool sib_helper_ib_device_is_called(const struct ib_device *device,
 				    const char *name, size_t len);
+void sib_helper_ib_cq_flush(struct ib_cq *cq);
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata);
 int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata);
 struct nlattr *sib_helper_nest_start(struct sk_buff *msg);

@@ -25,11 +25,6 @@ void sib_helper_manager_quiesce(void)
 	synchronize_srcu(&sib_manager);
 }
 
-bool sib_helper_ib_device_is_ours(const struct ib_device *device)
-{
-	return device->ops.owner == THIS_MODULE;
-}
-
 void *sib_helper_ib_get_client_data(struct ib_device *device,
 				    struct ib_client *client)
 {

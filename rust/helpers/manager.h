@@ -10,7 +10,6 @@ struct ib_device;
 int sib_helper_manager_enter(void);
 void sib_helper_manager_leave(int section);
 void sib_helper_manager_quiesce(void);
-bool sib_helper_ib_device_is_ours(const struct ib_device *device);
 void *sib_helper_ib_get_client_data(struct ib_device *device,
 				    struct ib_client *client);
 

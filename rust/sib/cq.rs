@@ -42,6 +42,7 @@ use rdma::{
         Irq,
         IrqsOn,
         LevelLock,
+        Sleepable,
         Tracked,
         Unlocked, //
     }, //
@@ -244,6 +245,11 @@ pub(crate) fn req_notify(cx: &mut Cx<'_, Unlocked>, cq: &Cq, notify: Notify) -> 
 }
 
 impl Cq {
+    /// Waits until a client in the kernel has handled the completions that it was told of.
+    pub(crate) fn flush(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        self.upcall.flush(cx, sleepable);
+    }
+
     /// Tells details.
     pub(crate) fn show(&self, cx: &mut Cx<'_, Unlocked>, detail: &mut Detail<'_>) -> Result {
         let (pending, armed, overrun) = {

@@ -208,6 +208,10 @@ impl Driver for Sib {
         mad::process(&mut cx, dev, mad, reply)
     }
 
+    fn leaving(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
+        mad::fall_silent(&mut cx, s, dev);
+    }
+
     fn removed(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
         link::removed(&mut cx, s, dev);
     }

@@ -4,6 +4,9 @@
 //!
 //! ib_core owns QP0 and QP1 and offers every datagram for an agent here first. An order to take a link down is
 //! carried out a little later, when the answer has gone out over that same link.
+//!
+//! ib_mad sends the answers, also while it lets go of an HCA, and does not protect what it sends them by from its own
+//! removal. So an HCA is [silent](fall_silent) before.
 
 use crate::events;
 use crate::fabric::{
@@ -18,6 +21,10 @@ use crate::hca::{
 use crate::partition;
 use crate::payload::Source;
 use crate::run::RunQueue;
+use kernel::sync::atomic::{
+    Acquire,
+    Full, //
+};
 use proto::fabric::port::PortEvent;
 use proto::fabric::sma::MadVerdict;
 use proto::time::{
@@ -33,6 +40,7 @@ use rdma::sync::{
     Cx,
     Held,
     IrqsOn,
+    Sleepable,
     Unlocked, //
 };
 use rdma::timer::{
@@ -120,10 +128,31 @@ pub(crate) fn process(
         partition::follow_all(cx, hca, outcome.port);
     }
     events::dispatch(cx, hca, outcome.port, outcome.events);
+    // Of what is passed, ib_mad answers requests that nobody wants.
+    let is_answered = outcome.verdict == MadVerdict::Reply || mad.is_request();
+    if is_answered && mad.source.is_some() && hca.is_silent.load(Acquire) {
+        return MadResult::Consumed;
+    }
     match outcome.verdict {
         MadVerdict::Reply => MadResult::Reply,
         MadVerdict::Consumed => MadResult::Consumed,
         MadVerdict::Pass => MadResult::Pass,
+    }
+}
+
+/// Has no datagram answered any more when this returns. What is asked from now on may still be done.
+pub(crate) fn fall_silent(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Hca) {
+    // Before it is seen whether workers of these queues have anything to do: they answer what came before.
+    hca.is_silent.xchg(true, Full);
+    for port in 0..usize::from(hca.ports()) {
+        let pair = {
+            let state = cx.lock(&hca.state);
+            let pair = state.special.get(port);
+            pair.map(|pair| pair.each_ref().map(|qp| qp.as_ref()?.try_clone()))
+        };
+        for qp in pair.into_iter().flatten().flatten() {
+            qp.flush(cx, sleepable);
+        }
     }
 }
 

@@ -394,6 +394,13 @@ impl Qp {
         }
     }
 
+    /// Waits until its consumer in the kernel has handled the completions that it was told of.
+    pub(crate) fn flush(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        for cq in [&self.send_cq, &self.recv_cq] {
+            cq.flush(cx, sleepable);
+        }
+    }
+
     /// Whether it puts completions into `cq`.
     pub(crate) fn uses(&self, cq: &Cq) -> bool {
         core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)

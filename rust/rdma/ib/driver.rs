@@ -309,6 +309,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
         reply: &mut [u8; MAD_SIZE],
     ) -> MadResult;
 
+    /// The device is about to be removed, and clients that came after the driver have let go of it. ib_mad, which came
+    /// before, will later.
+    ///
+    /// An answer that ib_mad sends while it does that is sent by what it has just freed: no datagram may be answered
+    /// any more when this returns.
+    fn leaving(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
+
     /// The device has been removed: no call comes any more, and no object is left.
     ///
     /// The handle is dropped after the return.

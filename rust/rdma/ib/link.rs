@@ -7,6 +7,7 @@
 //! C header: [`include/rdma/rdma_netlink.h`](srctree/include/rdma/rdma_netlink.h)
 
 use super::device::DeviceRef;
+use super::ops::DeviceObj;
 use super::Driver;
 use crate::net::NetDevice;
 use crate::sync::{
@@ -17,7 +18,10 @@ use crate::sync::{
 use crate::work::Queue;
 use core::marker::PhantomData;
 use core::ptr;
-use kernel::error::from_result;
+use kernel::error::{
+    from_result,
+    to_result, //
+};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
@@ -67,10 +71,13 @@ pub struct Registrar<D: Driver> {
     devices: Mutex<KVec<Listed>>,
     #[pin]
     link_ops: Opaque<bindings::rdma_link_ops>,
+    /// Learns that a device is about to be removed.
+    #[pin]
+    client: Opaque<bindings::ib_client>,
     driver: PhantomData<D>,
 }
 
-// SAFETY: The C struct is changed by the C side alone, under a lock of its own; all other members may be used
+// SAFETY: The C structs are changed by the C side alone, under locks of its own; all other members may be used
 // by any task.
 unsafe impl<D: Driver> Send for Registrar<D> {}
 // SAFETY: As above.
@@ -138,7 +145,7 @@ impl<D: Driver> Registrar<D> {
 ///
 /// # Invariants
 ///
-/// `registrar` is in `CURRENT`, with its `link_ops` registered.
+/// `registrar` is in `CURRENT`, with its `client` and its `link_ops` registered.
 pub struct Registration<D: Link> {
     registrar: Arc<Registrar<D>>,
 }
@@ -162,6 +169,12 @@ impl<D: Link> Registration<D> {
                     // SAFETY: All members are pointers that may be null.
                     ..unsafe { core::mem::zeroed() }
                 }),
+                client: Opaque::new(bindings::ib_client {
+                    name: D::LINK_TYPE.as_char_ptr(),
+                    add: Some(added),
+                    remove: Some(leaving::<D>),
+                    ..Default::default()
+                }),
                 driver: PhantomData,
             }),
             GFP_KERNEL,
@@ -171,6 +184,12 @@ impl<D: Link> Registration<D> {
             .cmpxchg(ptr::null_mut(), raw, Full)
             .map_err(|_| EBUSY)?;
         // SAFETY: The struct is pinned, with a name that lives forever, until `drop` has unregistered it.
+        let known = to_result(unsafe { bindings::ib_register_client(registrar.client.get()) });
+        if let Err(e) = known {
+            CURRENT.store(ptr::null_mut(), Release);
+            return Err(e);
+        }
+        // SAFETY: As above.
         unsafe { bindings::rdma_link_register(registrar.link_ops.get()) };
         // INVARIANT: Just done.
         Ok(Self { registrar })
@@ -185,7 +204,36 @@ impl<D: Link> Drop for Registration<D> {
         unsafe { bindings::rdma_link_unregister(self.registrar.link_ops.get()) };
         CURRENT.store(ptr::null_mut(), Release);
         self.registrar.unregister_all(&mut cx, s);
+        // SAFETY: Registered by the invariant.
+        unsafe { bindings::ib_unregister_client(self.registrar.client.get()) };
     }
+}
+
+/// A device of any driver that is new.
+///
+/// # Safety
+///
+/// Called by ib_core with a device.
+unsafe extern "C" fn added(device: *mut bindings::ib_device) -> c_int {
+    // SAFETY: ib_core lends the device.
+    if unsafe { bindings::sib_helper_ib_device_is_ours(device) } {
+        0
+    } else {
+        ENODEV.to_errno()
+    }
+}
+
+/// A device that goes. In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core for a device of `D` that [`added`] has accepted, once.
+unsafe extern "C" fn leaving<D: Driver>(device: *mut bindings::ib_device, _data: *mut c_void) {
+    // SAFETY: The removal of clients may sleep, and is entered from ib_core.
+    let (cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
+    // SAFETY: The device has its value from before the registration until it is removed, which is after this.
+    let state = unsafe { DeviceObj::<D>::get(device) };
+    D::leaving(cx, s, &state.handle);
 }
 
 /// In a task that may sleep, under the lock of the link types, which is shared.

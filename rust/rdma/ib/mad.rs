@@ -44,6 +44,15 @@ impl Mad<'_> {
         u32::from(*class)
     }
 
+    /// Whether it asks for something: a Get or a Set (IBA, "Management Datagrams").
+    pub fn is_request(&self) -> bool {
+        let [_, _, _, method, ..] = self.request;
+        matches!(
+            u32::from(*method),
+            bindings::IB_MGMT_METHOD_GET | bindings::IB_MGMT_METHOD_SET
+        )
+    }
+
     /// Whether it is one of communication management.
     pub(super) fn is_of_cm(&self) -> bool {
         self.class() == bindings::IB_MGMT_CLASS_CM

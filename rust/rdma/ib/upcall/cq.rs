@@ -172,6 +172,18 @@ impl CqUpcall {
         unsafe { link.serve() };
     }
 
+    /// Waits until the client in the kernel has handled what it was told of, if it does that in a worker of ib_core.
+    ///
+    /// Not to be called from what handles completions, which would wait for itself.
+    pub fn flush(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>) {
+        let Some(_pass) = self.0.gate.enter() else {
+            return;
+        };
+        // SAFETY: Alive while the gate has a pass. Clients make their queue in one task, and set how they handle its
+        // completions before anything else knows it.
+        unsafe { bindings::sib_helper_ib_cq_flush(self.0.raw) };
+    }
+
     /// Tells the client that the queue has overflowed or is in error otherwise.
     pub fn error(&self, _cx: &mut Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
         let link = &*self.0;
