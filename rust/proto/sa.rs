@@ -10,13 +10,15 @@
 //! Requests wait while the subnet manager looks around, and are answered in the order of their arrival from what it has
 //! found. A table is put together in pieces, and leaves in segments.
 //!
-//! - [`inbox`]: requests that wait. [`serve`]: what becomes of them. [`component`]: component masks.
+//! - [`inbox`]: requests that wait. [`serve`]: what becomes of them. [`component`]: component masks. [`access`]: who may
+//!   learn and change what.
 //! - [`path`], [`records`]: what is known of the subnet. [`join`]: multicast groups, kept in [`groups`]; [`mgid`]: what they are called.
 //! - [`service`]: services. [`inform`]: who is to be told; [`report`]: what is to be told.
 //! - [`transfer`]: tables on their way. [`refresh`]: what follows from a sweep.
 //!
 //! Attributes that are not named above are refused.
 
+mod access;
 mod component;
 mod groups;
 mod inbox;
@@ -69,7 +71,7 @@ use wire::{
 
 /// Where subnet administration keeps what is large: the driver lends it.
 pub trait Storage {
-    /// [`Group::new`] each; one for each multicast LID. Two are in use from the start.
+    /// [`Group::new`] each; one for each multicast LID. Two for each partition are in use from the start.
     type Groups: DerefMut<Target = [Group]>;
     /// [`Member::new`] each; one for each port in each group.
     type Members: DerefMut<Target = [Member]>;
@@ -105,8 +107,6 @@ pub struct Stock<S: Storage> {
 pub struct Config {
     /// The key that a trusted requester knows; 0: none is trusted.
     pub sm_key: u64,
-    /// The partition of all ports.
-    pub pkey: PKey,
     /// PacketLifeTime of paths and groups, as an exponent of 4.096 us (5 bits). What reliable connections take for a
     /// lost packet is about four times as long.
     pub packet_life_time: u8,
@@ -123,7 +123,6 @@ impl Config {
     pub const fn new() -> Self {
         Self {
             sm_key: 1,
-            pkey: PKey::DEFAULT,
             packet_life_time: 16,
             resp_time: 18,
             timeout: Duration::from_millis(500),

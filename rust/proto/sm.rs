@@ -8,6 +8,7 @@
 //!
 //! - [`topology`]: nodes, ports, links. [`fifo`]: the ports that are still to be asked.
 //! - [`exchange`]: requests on their way. [`way`]: how they get there. [`compose`]: what they say.
+//! - [`partitions`]: who may talk to whom; [`membership`]: the same as bits.
 //! - [`multicast`], [`trees`]: multicast forwarding tables. [`subnet`], [`notices`]: what subnet administration needs.
 //! - [`phase`]: the order of a sweep; [`discover`], [`lids`], [`ranks`], [`routes`], [`tables`], [`settings`]: its
 //!   parts.
@@ -27,8 +28,10 @@ mod exchange;
 mod fifo;
 mod inbox;
 mod lids;
+mod membership;
 mod multicast;
 mod notices;
+mod partitions;
 mod phase;
 mod ranks;
 mod routes;
@@ -39,8 +42,10 @@ mod topology;
 mod trees;
 mod way;
 
+pub use exchange::Slot;
 pub use inbox::Reply;
 pub use notices::Told;
+pub use partitions::Assignment;
 pub(crate) use subnet::Passage;
 pub use topology::{
     Node,
@@ -51,8 +56,7 @@ pub(crate) use trees::Leaf;
 use self::elect::Rivals;
 use self::exchange::{
     Due,
-    Exchange,
-    SLOTS, //
+    Exchange, //
 };
 use self::fifo::Fifo;
 use self::inbox::Replies;
@@ -62,6 +66,7 @@ use self::multicast::{
     Part, //
 };
 use self::notices::Notices;
+use self::partitions::Partitions;
 use self::phase::Phase;
 use self::ranks::Ranks;
 use self::tables::Tables;
@@ -78,7 +83,10 @@ use crate::time::{
     Duration,
     Instant, //
 };
-use core::ops::DerefMut;
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use wire::mad::smp::SmState;
 use wire::{
     Gid,
@@ -112,6 +120,10 @@ pub trait Storage {
     type Notices: DerefMut<Target = [Told]>;
     /// [`Reply::new`] each: the largest number of answers that wait to be sent.
     type Replies: DerefMut<Target = [Reply]>;
+    /// [`Slot::new`] each: the largest number of requests on their way. At least one.
+    type Slots: DerefMut<Target = [Slot]>;
+    /// The partitions, see [`Manager::set_partitions`].
+    type Assignments: Deref<Target = [Assignment]>;
 }
 
 /// The storage that a subnet manager is made with.
@@ -131,6 +143,7 @@ pub struct Stock<S: Storage> {
     pub unknown: S::Unknown,
     pub notices: S::Notices,
     pub replies: S::Replies,
+    pub slots: S::Slots,
 }
 
 /// How a subnet manager behaves.
@@ -142,7 +155,7 @@ pub struct Config {
     pub priority: u8,
     /// It yields to one of the same priority that is at a channel adapter, if it is itself on a switch.
     pub courteous: bool,
-    /// The largest number of requests on their way: 1 to 32.
+    /// The largest number of requests on their way: 1 to the number of [`Storage::Slots`].
     pub window: u8,
     /// Time to wait for an answer.
     pub timeout: Duration,
@@ -237,9 +250,10 @@ pub struct Manager<S: Storage> {
     topology: Topology<S>,
     tables: Tables<S>,
     multicast: Multicast<S>,
+    partitions: Partitions<S>,
     lids: Lids<S>,
     ranks: Ranks<S>,
-    exchange: Exchange,
+    exchange: Exchange<S::Slots>,
     replies: Replies<S::Replies>,
     /// What traps have told, for subnet administration.
     notices: Notices<S::Notices>,
@@ -289,9 +303,10 @@ impl<S: Storage> Manager<S> {
             topology: Topology::new(stock.nodes, stock.ports, stock.buckets),
             tables,
             multicast,
+            partitions: Partitions::new(),
             lids,
             ranks: Ranks::new(stock.order),
-            exchange: Exchange::new(config.timeout, config.tries),
+            exchange: Exchange::new(stock.slots, config.timeout, config.tries),
             replies: Replies::new(stock.replies),
             notices: Notices::new(stock.notices),
             queue: Fifo::EMPTY,
@@ -383,7 +398,9 @@ impl<S: Storage> Manager<S> {
             }
         }
         self.on_time(now);
-        let window = usize::from(self.config.window).clamp(1, SLOTS);
+        let window = usize::from(self.config.window)
+            .min(self.exchange.capacity())
+            .max(1);
         while self.exchange.len() < window {
             let Some(errand) = self.next_errand() else {
                 break;
@@ -439,6 +456,7 @@ impl<S: Storage> Manager<S> {
         self.report.trouble = false;
         self.report.no_room = false;
         self.report.duplicates = 0;
+        self.partitions.begin();
         self.begin_discovery();
         self.phase = Phase::Discover;
     }

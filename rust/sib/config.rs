@@ -402,7 +402,7 @@ fn text(padded: &[u8]) -> &[u8] {
 }
 
 /// What was written, as text without the end of the line.
-fn line(page: &[u8]) -> Result<&str> {
+pub(crate) fn line(page: &[u8]) -> Result<&str> {
     Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
 }
 
@@ -443,7 +443,7 @@ fn show_key(page: &mut [u8; PAGE_SIZE], key: Option<&Arc<Key>>) -> Result<usize>
 }
 
 /// Writes formatted text to `page`.
-fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
+pub(crate) fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
     let mut cursor = Cursor { page, len: 0 };
     core::fmt::Write::write_fmt(&mut cursor, args).map_err(|_| EMSGSIZE)?;
     Ok(cursor.len)

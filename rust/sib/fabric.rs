@@ -62,6 +62,7 @@ pub(crate) use route::{
     Segment, //
 };
 pub(crate) use smp::trap_header;
+pub(crate) use storage::Assignments;
 pub(crate) use traffic::Traffic;
 pub(crate) use udp::{
     Drops,

@@ -4,6 +4,7 @@
 
 use crate::driver::Sib;
 use crate::fabric::{
+    Assignments,
     Cables,
     Fabric,
     Key,
@@ -47,6 +48,7 @@ kernel::sync::global_lock! {
         next: Ticket(0),
         debug: None,
         key: None,
+        partitions: None,
     };
 }
 
@@ -73,6 +75,8 @@ struct Fabrics {
     debug: Option<debugfs::Dir>,
     /// The fabric key of all fabrics, if there is one.
     key: Option<Arc<Key>>,
+    /// The partitions of all fabrics, if any were told.
+    partitions: Option<Assignments>,
 }
 
 /// A fabric in use.
@@ -180,6 +184,9 @@ pub(crate) fn acquire(
         lease.fabric.close(cx, sleepable);
         return Err(error);
     }
+    if let Some(list) = fabrics.partitions.clone() {
+        lease.fabric.set_partitions(cx, list);
+    }
     fabrics.entries.push(entry, GFP_KERNEL)?;
     Ok(lease)
 }
@@ -212,6 +219,15 @@ pub(crate) fn set_key(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, key: 
         entry.fabric.set_key(cx, sleepable.irqs_on(), key.clone());
     }
     fabrics.key = key;
+}
+
+/// Tells all subnet managers who is in which partition.
+pub(crate) fn set_partitions(cx: &mut Cx<'_, Unlocked>, list: &Assignments) {
+    let mut fabrics = FABRICS.lock();
+    for entry in &fabrics.entries {
+        entry.fabric.set_partitions(cx, list.clone());
+    }
+    fabrics.partitions = Some(list.clone());
 }
 
 /// Ends a use of `fabric`, and with the last one the fabric.

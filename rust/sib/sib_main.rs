@@ -9,7 +9,7 @@
 //! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core
 //!   calls, [`hca`] what a device is.
 //! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others; [`rail`] is a
-//!   port that has been moved to another one.
+//!   port that has been moved to another one, [`membership`] says which ports may talk.
 //! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.
 //! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
@@ -34,6 +34,7 @@ mod keys;
 mod link;
 mod mad;
 mod mcast;
+mod membership;
 mod mr;
 mod mw;
 mod pace;
@@ -55,6 +56,7 @@ use config::Cables;
 use driver::Sib;
 use kernel::configfs::Subsystem;
 use kernel::prelude::*;
+use membership::Partitions;
 use rdma::ib;
 use rdma::module::{
     Glue,
@@ -140,6 +142,7 @@ struct Loaded {
     link: Option<ib::Registration<Sib>>,
     watcher: Option<Notifier<Watcher>>,
     _config: Pin<KBox<Subsystem<Cables>>>,
+    _partitions: Pin<KBox<Subsystem<Partitions>>>,
 }
 
 impl Module for Loaded {
@@ -160,6 +163,7 @@ impl Module for Loaded {
             link: Some(ib::Registration::new(module, sleepable)?),
             watcher: Some(watcher),
             _config: config::register(sleepable)?,
+            _partitions: membership::register(sleepable)?,
         })
     }
 

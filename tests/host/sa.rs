@@ -15,6 +15,8 @@ mod multipath;
 #[allow(dead_code, reason = "the tests of the subnet manager use the rest")]
 #[path = "sm/nodes.rs"]
 mod nodes;
+#[path = "sa/partitions.rs"]
+mod partitions;
 #[path = "sa/paths.rs"]
 mod paths;
 #[allow(dead_code, reason = "the tests of the subnet manager use the rest")]

@@ -8,6 +8,8 @@ mod cables;
 mod check;
 #[path = "sm/nodes.rs"]
 mod nodes;
+#[path = "sm/partitions.rs"]
+mod partitions;
 #[path = "sm/shapes.rs"]
 mod shapes;
 #[path = "sm/world.rs"]

@@ -100,6 +100,21 @@ carriers() {
 	}
 }
 
+# child NAME P_KEY NETWORK: makes both interfaces of a partition, and goes on with them.
+child() {
+	[ -n "${PARENTS:-}" ] || PARENTS=("$NEAR_IF" "$FAR_IF")
+	run ip link add link "${PARENTS[0]}" name "$1" type ipoib pkey "$2"
+	run ip -n far link add link "${PARENTS[1]}" name "$1" type ipoib pkey "$2"
+	NEAR_IF=$1 FAR_IF=$1
+	NEAR=10.$3.0.1 FAR=10.$3.0.2 NEAR6=fd$3::1 FAR6=fd$3::2
+	addresses
+}
+
+# parents_again: goes on with the interfaces in the default partition.
+parents_again() {
+	NEAR_IF=${PARENTS[0]} FAR_IF=${PARENTS[1]}
+}
+
 ready() {
 	! { ip -o link show "$NEAR_IF" && ip -n far -o link show "$FAR_IF"; } | grep -q NO-CARRIER &&
 		! { ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF"; } | grep -q tentative

@@ -140,6 +140,11 @@ impl<S: Storage> Agent<S> {
         if header.mgmt_class != class::SUBN_ADM {
             return false;
         }
+        // Answers have the key of this port, which is a full member.
+        let from = Address {
+            pkey: from.pkey.as_full(),
+            ..from
+        };
         if header.method == method::REPORT_RESP {
             self.reports
                 .answered(header.tid, &self.subscriptions, &from);

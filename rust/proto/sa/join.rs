@@ -172,12 +172,14 @@ fn ip_group(place: usize, pkey: PKey, life: u8, met: Passage) -> Option<McMember
 }
 
 impl<S: Storage> Agent<S> {
-    /// Makes the groups of all IP hosts. As long as nobody is in them, they fit the narrowest link.
+    /// Makes the groups of all IP hosts of each partition. As long as nobody is in them, they fit the narrowest link.
     pub(super) fn make_ip_groups<M: sm::Storage>(&mut self, manager: &Manager<M>) {
         let met = manager.narrowest();
-        for place in 0..mgid::IP.len() {
-            let life = self.config.packet_life_time;
-            let Some(record) = ip_group(place, self.config.pkey, life, met) else {
+        let life = self.config.packet_life_time;
+        let all = manager.partitions();
+        let all = all.flat_map(|pkey| (0..mgid::IP.len()).map(move |place| (pkey, place)));
+        for (pkey, place) in all {
+            let Some(record) = ip_group(place, pkey, life, met) else {
                 continue;
             };
             let found = self.groups.find(record.mgid);
@@ -219,18 +221,24 @@ impl<S: Storage> Agent<S> {
             .ok_or(Refusal(status::INVALID_GID))?;
         let named = has(mask, McMemberRecord::MGID) && asked.mgid != Gid::ZERO;
         let known = self.groups.find(asked.mgid).filter(|_| named);
+        let proxy = request.port(manager) != Some(port);
+        let pkey = known.and_then(|known| self.groups.get(known));
+        let pkey = pkey.map_or(asked.pkey, |group| group.record.pkey);
+        if proxy && !request.shares(manager, pkey) {
+            return Err(Refusal(status::DENIED));
+        }
         let group = match known {
             Some(group) => {
-                self.may_join(mask, &asked, group, can)?;
+                self.may_join(manager, mask, &asked, group, (port, can))?;
                 group
             }
-            None => self.create(manager, mask, &asked, named, can)?,
+            None => self.create(manager, mask, &asked, named, (port, can))?,
         };
         let member = Member {
             port,
             gid: asked.port_gid,
             join_state: asked.join_state,
-            proxy: manager.port_of_lid(request.from.lid) != Some(port),
+            proxy,
             ..Member::new()
         };
         let joined = self.groups.join(group, &member);
@@ -250,13 +258,15 @@ impl<S: Storage> Agent<S> {
         }))
     }
 
-    /// Whether a port may join a group: the request agrees with it, and the link of the port bears it.
-    fn may_join(
+    /// Whether a port, whose link bears `can`, may join a group: it is in the partition, the request agrees with the
+    /// group, and the link bears it.
+    fn may_join<M: sm::Storage>(
         &self,
+        manager: &Manager<M>,
         mask: u64,
         asked: &McMemberRecord,
         group: usize,
-        can: Passage,
+        (port, can): (u32, Passage),
     ) -> Result<(), Refusal> {
         /// What a member says of itself.
         const MEMBER: u64 = McMemberRecord::PORT_GID
@@ -265,21 +275,22 @@ impl<S: Storage> Agent<S> {
             | McMemberRecord::HOP_LIMIT;
         let group = self.groups.get(group).map_or(EMPTY, |group| group.record);
         let bears = can.mtu.code() >= group.mtu && Some(can.rate) >= Rate::from_code(group.rate);
-        if bears && agrees(mask & !MEMBER, asked, &group) {
+        let is_member = manager.pkey_at(port, group.pkey).is_some();
+        if is_member && bears && agrees(mask & !MEMBER, asked, &group) {
             Ok(())
         } else {
             Err(Refusal(status::REQUEST_INVALID))
         }
     }
 
-    /// Makes the group that a port whose link bears `can` asks for.
+    /// Makes the group that a port, whose link bears `can`, asks for.
     fn create<M: sm::Storage>(
         &mut self,
         manager: &Manager<M>,
         mask: u64,
         asked: &McMemberRecord,
         named: bool,
-        can: Passage,
+        (port, can): (u32, Passage),
     ) -> Result<usize, Refusal> {
         const INVALID: Refusal = Refusal(status::REQUEST_INVALID);
         if asked.join_state & KEEPS == 0 {
@@ -288,7 +299,7 @@ impl<S: Storage> Agent<S> {
         if !has(mask, CREATE_NEEDS) {
             return Err(Refusal(status::INSUFFICIENT_COMPONENTS));
         }
-        if !asked.pkey.is_valid() || asked.pkey.base() != self.config.pkey.base() {
+        if manager.pkey_at(port, asked.pkey).is_none() {
             return Err(INVALID);
         }
         let with = |bits: u64| has(mask, bits);
@@ -323,7 +334,9 @@ impl<S: Storage> Agent<S> {
             mgid::LINK_LOCAL
         };
         let name = if named {
-            let fits = mgid::may_be_given(asked.mgid) && mgid::scope(asked.mgid) == scope;
+            let fits = mgid::may_be_given(asked.mgid)
+                && mgid::scope(asked.mgid) == scope
+                && !mgid::is_elsewhere(asked.mgid, asked.pkey);
             fits.then_some(asked.mgid).ok_or(INVALID)?
         } else if mgid::is_scope(scope) {
             self.new_name(scope, manager.gid_prefix())
@@ -383,8 +396,9 @@ impl<S: Storage> Agent<S> {
         if asked.join_state == 0 || asked.join_state & !member.join_state != 0 {
             return Err(INVALID);
         }
-        let by_itself = manager.port_of_lid(request.from.lid) == Some(member.port);
-        if !by_itself && !member.proxy {
+        let by_itself = request.port(manager) == Some(member.port);
+        let by_proxy = member.proxy && request.shares(manager, record.pkey);
+        if !by_itself && !by_proxy {
             return Err(Refusal(status::DENIED));
         }
         let (join_state, ended) = self.groups.leave(place, asked.join_state);
@@ -399,7 +413,8 @@ impl<S: Storage> Agent<S> {
         }))
     }
 
-    /// The record in a place: members first, then groups. Who is not trusted learns of groups alone, and of his own port.
+    /// The record in a place: members first, then groups. Who is not trusted learns of groups alone, and of his own port,
+    /// in partitions that he is in.
     pub(super) fn group_record<M: sm::Storage>(
         &self,
         manager: &Manager<M>,
@@ -415,8 +430,7 @@ impl<S: Storage> Agent<S> {
                 .groups
                 .member_at(place)
                 .filter(|(_, member)| {
-                    trusted
-                        || (with_port && manager.port_of_lid(request.from.lid) == Some(member.port))
+                    trusted || (with_port && request.port(manager) == Some(member.port))
                 })
                 .map(|(group, member)| McMemberRecord {
                     port_gid: member.gid,
@@ -438,7 +452,11 @@ impl<S: Storage> Agent<S> {
             !has(mask, McMemberRecord::JOIN_STATE) || asked.join_state & record.join_state != 0
         };
         match record {
-            Some(record) if joined(&record) && agrees(mask, &asked, &record) => {
+            Some(record)
+                if (trusted || request.shares(manager, record.pkey))
+                    && joined(&record)
+                    && agrees(mask, &asked, &record) =>
+            {
                 Found::Record(record)
             }
             _ => Found::Nothing,

@@ -41,6 +41,13 @@ pub(super) fn may_be_given(mgid: Gid) -> bool {
     mgid.is_multicast() && [a, b] != OWN && is_scope(scope(mgid))
 }
 
+/// Whether this is a name of IP over InfiniBand in another partition than that of `pkey` (RFC 4391, section 4).
+pub(super) fn is_elsewhere(mgid: Gid, pkey: PKey) -> bool {
+    let [_, _, a, b, high, low, ..] = mgid.get();
+    let there = PKey::new(u16::from_be_bytes([high, low]));
+    IP.iter().any(|(signature, _)| *signature == [a, b]) && there.base() != pkey.base()
+}
+
 /// Whether a scope may be in a GID.
 pub(super) fn is_scope(scope: u8) -> bool {
     !RESERVED_SCOPES.contains(&scope)
@@ -82,6 +89,18 @@ mod tests {
         ];
         assert_eq!(all, [v4, v6]);
         assert!(all.iter().all(|name| may_be_given(Gid::new(*name))));
+    }
+
+    #[test]
+    fn names_of_ip_are_of_a_partition() {
+        for (signature, group) in IP {
+            let name = ip(signature, PKey::new(0x8001), group);
+            assert!(!is_elsewhere(name, PKey::new(0x8001)));
+            assert!(!is_elsewhere(name, PKey::new(0x0001)));
+            assert!(is_elsewhere(name, PKey::DEFAULT));
+        }
+        let name = own(LINK_LOCAL, Gid::DEFAULT_PREFIX, 1);
+        assert!(!is_elsewhere(name, PKey::DEFAULT));
     }
 
     #[test]

@@ -197,14 +197,12 @@ impl<S: Storage> Agent<S> {
     /// Whether any path can be what is wished.
     fn is_possible(&self, wish: &Wish) -> bool {
         let asked = &wish.asked;
-        let partition = asked.pkey.is_valid() && asked.pkey.base() == self.config.pkey.base();
         let life_fits = selects(
             asked.packet_life_time_selector,
             asked.packet_life_time,
             self.config.packet_life_time,
         );
-        (!wish.has(PathRecord::PKEY) || partition)
-            && (!wish.has(PathRecord::RAW_TRAFFIC) || !asked.raw_traffic)
+        (!wish.has(PathRecord::RAW_TRAFFIC) || !asked.raw_traffic)
             && (!wish.has(PathRecord::SL) || asked.sl == Sl::new(0))
             && (!wish.has(LIFE) || life_fits)
     }
@@ -293,7 +291,7 @@ impl<S: Storage> Agent<S> {
         let cost = |places: [usize; 2]| {
             let paths = places.map(|place| {
                 let lids = pairs.pair(place)?;
-                Some(self.path_between(manager, &wish, lids)?.1)
+                Some(self.path_between(manager, request, &wish, lids)?.1)
             });
             let hops = paths.into_iter().flatten();
             let hops = hops.fold(0, u32::saturating_add);
@@ -321,7 +319,7 @@ impl<S: Storage> Agent<S> {
         };
         let target = place.checked_rem(targets).unwrap_or_default();
         let lids = (ends.sources.nth(source), ends.targets.nth(target));
-        self.path_between(manager, &Wish::of(request), lids)
+        self.path_between(manager, request, &Wish::of(request), lids)
             .map_or(Found::Nothing, |(path, _)| Found::Record(path))
     }
 
@@ -336,19 +334,28 @@ impl<S: Storage> Agent<S> {
         let Some(lids) = pairs.pair(place) else {
             return Found::End;
         };
-        self.path_between(manager, &Wish::of(request), lids)
+        self.path_between(manager, request, &Wish::of(request), lids)
             .map_or(Found::Nothing, |(path, _)| Found::Record(path))
     }
 
-    /// The path between two ports, if it is as wished, and the hops of it there and back.
+    /// The path between two ports, if it is as wished and in a partition that the requester may learn of, and the hops of
+    /// it there and back.
     fn path_between<M: sm::Storage>(
         &self,
         manager: &Manager<M>,
+        request: &Request,
         wish: &Wish,
         (slid, dlid): (Lid, Lid),
     ) -> Option<(PathRecord, u32)> {
         let asked = &wish.asked;
         let (from, to) = (manager.port_of_lid(slid)?, manager.port_of_lid(dlid)?);
+        let wanted = wish.has(PathRecord::PKEY).then_some(asked.pkey);
+        let witness = if self.is_trusted(request) {
+            None
+        } else {
+            Some(request.port(manager)?)
+        };
+        let pkey = manager.common_partition((from, to), witness, wanted)?;
         // The way back may be another one, and is to be as good.
         let met = manager.walk(from, to)?.and(manager.walk(to, from)?);
         let wanted_rate = Rate::from_code(asked.rate);
@@ -379,7 +386,7 @@ impl<S: Storage> Agent<S> {
             },
             reversible: true,
             numb_path: 0,
-            pkey: self.config.pkey,
+            pkey,
             qos_class: 0,
             sl: Sl::new(0),
             mtu_selector: selector::EXACT,

@@ -35,8 +35,8 @@ impl<S: Storage> Agent<S> {
     pub(super) fn refresh<M: sm::Storage>(&mut self, manager: &mut Manager<M>) {
         // Who has not answered is perhaps not gone.
         let gone_is_gone = !manager.report().trouble;
+        self.services.prune(manager, gone_is_gone);
         if gone_is_gone {
-            self.services.prune(manager);
             self.subscriptions.prune(manager);
         }
         self.find_members(manager, gone_is_gone);
@@ -54,11 +54,12 @@ impl<S: Storage> Agent<S> {
                 .unwrap_or_default();
             self.tell_gid(manager, number, gid);
         }
+        self.end_ip_groups(manager);
         self.make_ip_groups(manager);
         self.groups.wither();
     }
 
-    /// Finds the ports of all members; removes those that have none any more.
+    /// Finds the ports of all members; removes those that have none any more, or have left the partition.
     fn find_members<M: sm::Storage>(&mut self, manager: &Manager<M>, remove: bool) {
         for place in 0..self.groups.member_slots() {
             let Some(member) = self.groups.member_at_mut(place) else {
@@ -66,10 +67,30 @@ impl<S: Storage> Agent<S> {
             };
             let port = manager.port_of_guid(member.gid.guid(), member.port);
             member.port = port.unwrap_or(NONE);
-            if port.is_some() || !remove {
+            let stays = match (port, self.groups.member_at(place)) {
+                (Some(port), Some((group, _))) => {
+                    manager.pkey_at(port, group.record.pkey).is_some()
+                }
+                _ => !remove,
+            };
+            if stays {
                 continue;
             }
             if let (_, Some(mgid)) = self.groups.leave(place, ALL_WAYS) {
+                self.tell_gid(manager, trap::GROUP_DELETED, mgid);
+            }
+        }
+    }
+
+    /// Ends the groups of IP hosts of partitions that are none any more.
+    fn end_ip_groups<M: sm::Storage>(&mut self, manager: &Manager<M>) {
+        for index in 0..self.groups.group_slots() {
+            let Some(group) = self.groups.get_mut(index).filter(|group| group.permanent) else {
+                continue;
+            };
+            let base = group.record.pkey.base();
+            group.permanent = manager.partitions().any(|pkey| pkey.base() == base);
+            if let Some(mgid) = self.groups.end(index) {
                 self.tell_gid(manager, trap::GROUP_DELETED, mgid);
             }
         }

@@ -231,6 +231,7 @@ impl<S: Storage> Agent<S> {
         }))
     }
 
+    #[inline(never)]
     fn answer<M: sm::Storage>(
         &mut self,
         manager: &mut Manager<M>,
@@ -260,18 +261,13 @@ impl<S: Storage> Agent<S> {
             (method::SET, attr::MC_MEMBER_RECORD) => self.join(manager, request)?,
             (sa_method::DELETE, attr::MC_MEMBER_RECORD) => self.leave(manager, request)?,
             (method::SET, attr::SERVICE_RECORD) => self.register(manager, request, now)?,
-            (sa_method::DELETE, attr::SERVICE_RECORD) => self.deregister(request)?,
+            (sa_method::DELETE, attr::SERVICE_RECORD) => self.deregister(manager, request)?,
             (method::SET, mad::attr::INFORM_INFO) => self.subscribe(manager, request)?,
             (sa_method::GET_MULTI, attr::MULTI_PATH_RECORD)
             | (method::GET | sa_method::GET_TABLE, _) => return self.query(manager, request, now),
             _ => return Err(Refusal(status::ATTRIBUTE_UNSUPPORTED)),
         };
         Ok(Outcome::Answer(answer))
-    }
-
-    /// Whether the requester knows the key.
-    pub(super) fn is_trusted(&self, request: &Request) -> bool {
-        self.config.sm_key != 0 && request.sa().sm_key() == self.config.sm_key
     }
 
     fn class_port_info(&self) -> ClassPortInfo {
@@ -289,6 +285,7 @@ impl<S: Storage> Agent<S> {
     }
 
     /// Goes on with the query of the first request.
+    #[inline(never)]
     fn query<M: sm::Storage>(
         &mut self,
         manager: &Manager<M>,
@@ -409,7 +406,10 @@ impl<S: Storage> Agent<S> {
             Query::Managers => super::records::subnet_manager(manager, request, place).answer(),
             Query::Guids => super::records::guids(manager, request, place).answer(),
             Query::Groups => self.group_record(manager, request, place, trusted).answer(),
-            Query::Services => self.services.look(request, place).answer(),
+            Query::Services => {
+                let found = self.services.look(manager, request, place, trusted);
+                found.answer()
+            }
         }
     }
 }

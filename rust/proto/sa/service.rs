@@ -112,12 +112,14 @@ impl<S: Storage> Services<S> {
         self.retain(|service| service.ends.is_none_or(|ends| ends > now));
     }
 
-    /// Forgets the services whose ports are gone.
-    pub(super) fn prune<M: sm::Storage>(&mut self, manager: &Manager<M>) {
+    /// Forgets the services whose ports have left the partition, and, with `remove`, of those that are gone.
+    pub(super) fn prune<M: sm::Storage>(&mut self, manager: &Manager<M>, remove: bool) {
         self.retain(|service| {
             let port = manager.port_of_guid(service.record.gid.guid(), service.port);
             service.port = port.unwrap_or(NONE);
-            port.is_some()
+            port.map_or(!remove, |port| {
+                manager.pkey_at(port, service.record.pkey).is_some()
+            })
         });
     }
 
@@ -143,15 +145,24 @@ impl<S: Storage> Services<S> {
         })
     }
 
-    /// The service in a place, if it is what a request asks for.
-    pub(super) fn look(&self, request: &Request, place: usize) -> Found<ServiceRecord> {
+    /// The service in a place, if it is what a request asks for. Who is not trusted learns of those in his partitions.
+    pub(super) fn look<M: sm::Storage>(
+        &self,
+        manager: &Manager<M>,
+        request: &Request,
+        place: usize,
+        trusted: bool,
+    ) -> Found<ServiceRecord> {
         let Some(service) = self.slots.get(place) else {
             return Found::End;
         };
+        if !service.used || !(trusted || request.shares(manager, service.record.pkey)) {
+            return Found::Nothing;
+        }
         let mut bytes = [0; ServiceRecord::SIZE];
         service.record.emit(&mut bytes);
         let mask = request.sa().component_mask();
-        if service.used && matches(mask, COMPONENTS, request.sa().data(), &bytes) {
+        if matches(mask, COMPONENTS, request.sa().data(), &bytes) {
             Found::Record(told(&service.record))
         } else {
             Found::Nothing
@@ -183,8 +194,11 @@ impl<S: Storage> Agent<S> {
         let port = manager
             .port_of_gid(asked.gid)
             .ok_or(Refusal(status::INVALID_GID))?;
-        if !asked.pkey.is_valid() || asked.pkey.base() != self.config.pkey.base() {
+        if manager.pkey_at(port, asked.pkey).is_none() {
             return Err(Refusal(status::REQUEST_INVALID));
+        }
+        if !request.shares(manager, asked.pkey) {
+            return Err(Refusal(status::DENIED));
         }
         if mask & ServiceRecord::LEASE == 0 {
             asked.lease = ServiceRecord::FOR_EVER;
@@ -214,10 +228,17 @@ impl<S: Storage> Agent<S> {
     }
 
     /// Delete: to offer a service no more.
-    pub(super) fn deregister(&mut self, request: &Request) -> Result<Answer, Refusal> {
+    pub(super) fn deregister<M: sm::Storage>(
+        &mut self,
+        manager: &Manager<M>,
+        request: &Request,
+    ) -> Result<Answer, Refusal> {
         let asked: ServiceRecord = request.sa().record();
         if request.sa().component_mask() & NAME != NAME {
             return Err(Refusal(status::INSUFFICIENT_COMPONENTS));
+        }
+        if !request.shares(manager, asked.pkey) {
+            return Err(Refusal(status::DENIED));
         }
         let place = self.services.find(&asked);
         let service = place

@@ -37,6 +37,8 @@ pub(super) const fn subject(ask: Ask) -> (u16, u8) {
         Ask::Switch | Ask::Light => (attr::SWITCH_INFO, method::GET),
         Ask::ClearChange | Ask::SetSwitch => (attr::SWITCH_INFO, method::SET),
         Ask::Info => (attr::PORT_INFO, method::GET),
+        Ask::Keys => (attr::PKEY_TABLE, method::GET),
+        Ask::SetKeys => (attr::PKEY_TABLE, method::SET),
         Ask::SetPort | Ask::Arm | Ask::Activate => (attr::PORT_INFO, method::SET),
         Ask::SetTable(_) => (attr::LINEAR_FORWARDING_TABLE, method::SET),
         Ask::Prune(_) | Ask::Graft(_) => (attr::MULTICAST_FORWARDING_TABLE, method::SET),
@@ -75,6 +77,7 @@ impl<S: Storage> Manager<S> {
             Ask::Info | Ask::SetPort | Ask::Arm | Ask::Activate => {
                 self.topology.port(errand.port)?.number.get().into()
             }
+            Ask::Keys | Ask::SetKeys => self.keys_modifier(errand.port)?,
             Ask::SetTable(block) => block.into(),
             Ask::Prune(part) | Ask::Graft(part) => part.modifier(),
             Ask::Handover => SmInfo::HANDOVER,
@@ -86,6 +89,7 @@ impl<S: Storage> Manager<S> {
     /// Puts in what a request writes.
     fn fill(&self, errand: Errand, smp: &mut Smp) -> Option<()> {
         match errand.ask {
+            Ask::SetKeys => smp.set_attribute(&self.keys_due(errand.port)?),
             Ask::SetPort => smp.set_attribute(&self.port_info(errand.port, PortState::NoChange)?),
             Ask::Arm => smp.set_attribute(&self.port_info(errand.port, PortState::Armed)?),
             Ask::Activate => smp.set_attribute(&self.port_info(errand.port, PortState::Active)?),
@@ -123,7 +127,7 @@ impl<S: Storage> Manager<S> {
 
     /// What a port is to be told, with a change of state.
     fn port_info(&self, port: u32, state: PortState) -> Option<PortInfo> {
-        let mut info = settings(&self.topology, &self.config, port)?.info;
+        let mut info = settings(&self.topology, &self.partitions, &self.config, port)?.info;
         // A link that comes up registers anew when it is Armed; others at once.
         let is_init = self.topology.port(port)?.info().port_state == PortState::Init as u8;
         info.client_reregister &= is_init == (state == PortState::Armed);

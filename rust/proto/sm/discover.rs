@@ -102,7 +102,9 @@ impl<S: Storage> Manager<S> {
             return;
         }
         end.asked = sweep;
-        end.guid = info.port_guid;
+        if core::mem::replace(&mut end.guid, info.port_guid) != info.port_guid {
+            end.enlisted = 0;
+        }
         end.from = from;
         let task = if is_new { Task::Describe } else { Task::Info };
         self.topology.push(&mut self.queue, asked, task);
@@ -189,6 +191,9 @@ impl<S: Storage> Manager<S> {
         let missed = sweep.wrapping_sub(entry.seen) > 1;
         entry.set_info(smp.data());
         entry.seen = sweep;
+        if missed || entry.info().port_state < PortState::Armed as u8 {
+            entry.keyed = 0;
+        }
         entry.returned |= missed && entry.info().port_state >= PortState::Armed as u8;
         let leads_on = entry.is_up() && entry.number != PortNum::MANAGEMENT;
         let Some(entry) = self.topology.port(port) else {

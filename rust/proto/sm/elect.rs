@@ -236,8 +236,9 @@ impl<S: Storage> Manager<S> {
         self.rewrite_all();
     }
 
-    /// Somebody else may have written the tables of all switches.
+    /// Somebody else may have written the tables of all switches and ports.
     fn rewrite_all(&mut self) {
+        self.partitions.suspect();
         for index in 0..self.topology.node_count() {
             if let Some(node) = self.topology.node_mut(index) {
                 node.rewrite = true;

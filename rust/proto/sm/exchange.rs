@@ -7,6 +7,7 @@ use crate::time::{
     Duration,
     Instant, //
 };
+use core::ops::DerefMut;
 
 /// What is asked of a node or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(super) enum Ask {
     Probe,
     /// Whether something has changed at a switch.
     Light,
+    /// P_KeyTable.
+    Keys,
+    /// To take a P_KeyTable.
+    SetKeys,
     /// To take the addresses and the properties of the link.
     SetPort,
     /// To take the highest LID.
@@ -54,11 +59,19 @@ pub(super) struct Errand {
     pub(super) port: u32,
 }
 
-/// The largest number of requests on their way.
-pub(super) const SLOTS: usize = 32;
+/// Room for a request on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot(Option<Request>);
+
+impl Slot {
+    /// No request.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct Request {
     errand: Errand,
     tid: u32,
     due: Instant,
@@ -75,41 +88,50 @@ pub(super) enum Due {
 }
 
 /// The requests on their way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
-    slots: [Option<Slot>; SLOTS],
+pub(super) struct Exchange<T> {
+    slots: T,
     tid: u32,
     timeout: Duration,
     tries: u8,
 }
 
-impl Exchange {
+impl<T: DerefMut<Target = [Slot]>> Exchange<T> {
     /// Requests that are repeated after `timeout`, and given up when sent `tries` times in vain.
-    pub(super) const fn new(timeout: Duration, tries: u8) -> Self {
+    pub(super) fn new(mut slots: T, timeout: Duration, tries: u8) -> Self {
+        slots.fill(Slot::new());
         Self {
-            slots: [None; SLOTS],
+            slots,
             tid: 0,
             timeout,
             tries,
         }
     }
 
+    fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.slots.iter().filter_map(|slot| slot.0.as_ref())
+    }
+
+    /// The largest number of requests on their way.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The number of requests on their way.
     pub(super) fn len(&self) -> usize {
-        let slots = self.slots.iter().flatten();
-        slots.fold(0, |count: usize, _| count.saturating_add(1))
+        self.requests()
+            .fold(0, |count: usize, _| count.saturating_add(1))
     }
 
     /// Forgets all requests; their answers will be nobody's.
     pub(super) fn clear(&mut self) {
-        self.slots = [None; SLOTS];
+        self.slots.fill(Slot::new());
     }
 
     /// Remembers a request that is sent now. Returns its transaction; `None` if too many are on their way.
     pub(super) fn start(&mut self, errand: Errand, now: Instant) -> Option<u32> {
-        let slot = self.slots.iter_mut().find(|slot| slot.is_none())?;
+        let slot = self.slots.iter_mut().find(|slot| slot.0.is_none())?;
         self.tid = self.tid.wrapping_add(1);
-        *slot = Some(Slot {
+        slot.0 = Some(Request {
             errand,
             tid: self.tid,
             due: now.after(self.timeout),
@@ -120,8 +142,8 @@ impl Exchange {
 
     /// The request of the transaction `tid`.
     pub(super) fn errand(&self, tid: u32) -> Option<Errand> {
-        let slot = self.slots.iter().flatten().find(|slot| slot.tid == tid)?;
-        Some(slot.errand)
+        let request = self.requests().find(|request| request.tid == tid)?;
+        Some(request.errand)
     }
 
     /// The request that an answer with the transaction `tid` is for; it is done.
@@ -129,8 +151,8 @@ impl Exchange {
         let slot = self
             .slots
             .iter_mut()
-            .find(|slot| slot.is_some_and(|slot| slot.tid == tid))?;
-        slot.take().map(|slot| slot.errand)
+            .find(|slot| slot.0.is_some_and(|request| request.tid == tid))?;
+        slot.0.take().map(|request| request.errand)
     }
 
     /// A request whose answer is overdue at `now`.
@@ -138,19 +160,19 @@ impl Exchange {
         let late = self
             .slots
             .iter_mut()
-            .find(|slot| slot.is_some_and(|slot| slot.due <= now))?;
-        let slot = late.as_mut()?;
-        if slot.tries_left == 0 {
-            return late.take().map(|slot| Due::Lost(slot.errand));
+            .find(|slot| slot.0.is_some_and(|request| request.due <= now))?;
+        let request = late.0.as_mut()?;
+        if request.tries_left == 0 {
+            return late.0.take().map(|request| Due::Lost(request.errand));
         }
-        slot.tries_left = slot.tries_left.wrapping_sub(1);
-        slot.due = now.after(self.timeout);
-        Some(Due::Repeat(slot.errand, slot.tid))
+        request.tries_left = request.tries_left.wrapping_sub(1);
+        request.due = now.after(self.timeout);
+        Some(Due::Repeat(request.errand, request.tid))
     }
 
     /// When [`Self::due`] will next have something.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.slots.iter().flatten().map(|slot| slot.due).min()
+        self.requests().map(|request| request.due).min()
     }
 }
 
@@ -170,7 +192,8 @@ mod tests {
 
     #[test]
     fn repeats_and_gives_up() {
-        let mut exchange = Exchange::new(Duration::from_millis(100), 2);
+        let mut slots = [Slot::new(); 8];
+        let mut exchange = Exchange::new(&mut slots[..], Duration::from_millis(100), 2);
         let tid = exchange.start(ERRAND, at(0)).unwrap_or_default();
         assert_eq!(exchange.due(at(99)), None);
         assert_eq!(exchange.next(), Some(at(100)));
@@ -183,8 +206,9 @@ mod tests {
 
     #[test]
     fn answers_find_their_requests() {
-        let mut exchange = Exchange::new(Duration::from_millis(100), 1);
-        let mut tids = [0; SLOTS];
+        let mut slots = [Slot::new(); 8];
+        let mut exchange = Exchange::new(&mut slots[..], Duration::from_millis(100), 1);
+        let mut tids = [0; 8];
         for tid in &mut tids {
             *tid = exchange.start(ERRAND, at(0)).unwrap_or_default();
         }

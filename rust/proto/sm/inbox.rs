@@ -112,6 +112,8 @@ impl<S: Storage> Manager<S> {
                     self.request_sweep(now);
                 }
             }
+            Ask::Keys => self.keys_told(port, &smp.attribute()),
+            Ask::SetKeys => self.keys_set(port, &smp.attribute()),
             Ask::SetPort | Ask::Arm | Ask::Activate => self.port_set(errand, smp),
             Ask::SetSwitch => {
                 let node = self.topology.port(port).map_or(NONE, |port| port.node);
@@ -156,6 +158,10 @@ impl<S: Storage> Manager<S> {
             // One that does not answer is no subnet manager.
             Ask::Manager | Ask::Acknowledge => {}
             Ask::Prune(_) | Ask::Graft(_) => self.multicast.failed = true,
+            Ask::Keys | Ask::SetKeys => {
+                self.partitions.close(errand.port);
+                self.report.trouble = true;
+            }
             _ => self.report.trouble = true,
         }
     }

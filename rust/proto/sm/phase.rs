@@ -47,6 +47,10 @@ pub(super) enum Phase {
     Route(usize),
     /// Taking routes to ports that are gone out of the tables; the next LID.
     Forget(u16),
+    /// Finding out which partitions ports are in; the next port.
+    Enlist(u32),
+    /// Writing P_Keys; the next port.
+    Keys(u32),
     /// Writing addresses; the next port.
     Address(u32),
     /// Writing tables; the next switch, and its next block.
@@ -96,6 +100,7 @@ impl<S: Storage> Manager<S> {
                     port,
                 })
             }
+            Phase::Keys(next) => self.next_keys(next),
             Phase::Address(next) => self.next_port(next, Phase::Address),
             Phase::Arm(next) => self.next_port(next, Phase::Arm),
             Phase::Activate(next) => self.next_port(next, Phase::Activate),
@@ -111,7 +116,9 @@ impl<S: Storage> Manager<S> {
                     port,
                 })
             }
-            Phase::Idle | Phase::Assign | Phase::Route(_) | Phase::Forget(_) => None,
+            Phase::Idle | Phase::Assign | Phase::Route(_) | Phase::Forget(_) | Phase::Enlist(_) => {
+                None
+            }
         }
     }
 
@@ -168,7 +175,8 @@ impl<S: Storage> Manager<S> {
             // What becomes Armed takes the properties of its link then.
             Phase::Address(_) if has_lid || (is_linked && !is_init) => {
                 let given = entry.lid != Lid::NONE || !has_lid;
-                let differs = settings(&self.topology, &self.config, port)?.differs;
+                let differs =
+                    settings(&self.topology, &self.partitions, &self.config, port)?.differs;
                 (given && differs).then_some(Ask::SetPort)
             }
             Phase::Arm(_) => (is_linked && is_init).then_some(Ask::Arm),
@@ -284,6 +292,8 @@ impl<S: Storage> Manager<S> {
             }
             Phase::Route(place) => self.route(place),
             Phase::Forget(lid) => self.forget(lid),
+            Phase::Enlist(port) => self.enlist(port),
+            Phase::Keys(_) => Phase::Address(0),
             Phase::Address(_) => Phase::Tables(0, None),
             Phase::Tables(..) => self.next_stage(),
             Phase::Arm(_) => Phase::Activate(0),
@@ -316,7 +326,7 @@ impl<S: Storage> Manager<S> {
         if self.deferred.is_empty() {
             Phase::Forget(1)
         } else {
-            Phase::Address(0)
+            Phase::Enlist(0)
         }
     }
 
@@ -345,7 +355,7 @@ impl<S: Storage> Manager<S> {
             lid = lid.saturating_add(1);
             budget = budget.saturating_sub(self.ranks.len().max(1));
         }
-        Phase::Address(0)
+        Phase::Enlist(0)
     }
 
     /// The tables are written: on to what was too far away before, if anything.

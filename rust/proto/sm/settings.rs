@@ -2,6 +2,7 @@
 
 //! What the PortInfo of each port is to be.
 
+use super::partitions::Partitions;
 use super::topology::{
     Port,
     Topology, //
@@ -35,6 +36,7 @@ pub(super) struct Settings {
 /// What `port` is to have. The state and what the subnet manager leaves alone are "no change".
 pub(super) fn settings<S: Storage>(
     topology: &Topology<S>,
+    partitions: &Partitions<S>,
     config: &Config,
     port: u32,
 ) -> Option<Settings> {
@@ -58,6 +60,10 @@ pub(super) fn settings<S: Storage>(
         info.neighbor_mtu = common_mtu(&told, &there);
         info.operational_vls = told.vl_cap.min(there.vl_cap);
     }
+    if let Some(enforced) = partitions.enforces(topology, port) {
+        info.partition_enforcement_inbound = enforced;
+        info.partition_enforcement_outbound = enforced;
+    }
     let differs = (near.returned && info.client_reregister)
         || info.mkey != told.mkey
         || info.lid != told.lid
@@ -67,7 +73,9 @@ pub(super) fn settings<S: Storage>(
         || info.gid_prefix != told.gid_prefix
         || info.subnet_timeout != told.subnet_timeout
         || info.neighbor_mtu != told.neighbor_mtu
-        || info.operational_vls != told.operational_vls;
+        || info.operational_vls != told.operational_vls
+        || info.partition_enforcement_inbound != told.partition_enforcement_inbound
+        || info.partition_enforcement_outbound != told.partition_enforcement_outbound;
     Some(Settings { info, differs })
 }
 

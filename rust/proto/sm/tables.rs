@@ -133,9 +133,11 @@ mod tests {
     use super::*;
     use crate::fabric::switch::PortMask;
     use crate::sm::{
+        Assignment,
         Node,
         Port,
         Reply,
+        Slot,
         Told, //
     };
 
@@ -154,6 +156,8 @@ mod tests {
         type Unknown = &'static mut [u16];
         type Notices = &'static mut [Told];
         type Replies = &'static mut [Reply];
+        type Slots = &'static mut [Slot];
+        type Assignments = &'static [Assignment];
     }
 
     /// An array as a slice.

@@ -6,6 +6,7 @@
 //! their LIDs when it returns.
 
 use super::fifo::Fifo;
+use super::membership::Membership;
 use super::Storage;
 use crate::fabric::switch::PortMask;
 use wire::mad::smp::{
@@ -184,6 +185,12 @@ pub struct Port {
     pub(super) peer: u32,
     /// The sweep that has found `peer`.
     pub(super) peer_seen: u32,
+    /// What its P_KeyTable was written by; 0 if it may be anything.
+    pub(super) keyed: u32,
+    /// The partitions that the port of a channel adapter is in.
+    pub(super) membership: Membership,
+    /// What `membership` was found by; 0 if it may be anything.
+    pub(super) enlisted: u32,
     /// The next port in a queue.
     pub(super) next: u32,
     /// The next port of this switch with a link to another switch.
@@ -225,6 +232,9 @@ impl Port {
             from: NONE,
             peer: NONE,
             peer_seen: 0,
+            keyed: 0,
+            membership: Membership::DEFAULT,
+            enlisted: 0,
             next: NONE,
             next_link: NONE,
             task: Task::Describe,

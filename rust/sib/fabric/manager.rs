@@ -12,6 +12,7 @@ use super::smp::{
 };
 use super::storage::{
     self,
+    Assignments,
     Heap,
     Room, //
 };
@@ -97,6 +98,15 @@ pub(super) struct Inbox {
     letters: KVVec<Letter>,
     /// Something has changed that no trap may tell of.
     stirred: bool,
+    /// The partitions, where they have changed.
+    partitions: Option<Assignments>,
+}
+
+impl Inbox {
+    /// Whether there is anything that has not been seen.
+    fn is_waiting(&self) -> bool {
+        self.stirred || self.partitions.is_some() || !self.letters.is_empty()
+    }
 }
 
 /// The place of the manager in its fabric.
@@ -120,6 +130,8 @@ struct Desk {
     agent: KBox<Agent<Heap>>,
     config: Config,
     room: Room,
+    /// The partitions, if any were told.
+    partitions: Option<Assignments>,
     /// Takes the place of the inbox while its letters are read.
     spare: KVVec<Letter>,
     /// What the log says the manager does.
@@ -153,6 +165,7 @@ impl Desk {
             agent: storage::administration()?,
             config,
             room: Room::SMALL,
+            partitions: None,
             spare: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
             told: SmState::Discovering,
             sweeps: 0,
@@ -174,6 +187,9 @@ impl Desk {
             return Ok(false);
         };
         self.manager = storage::manager(self.config, room)?;
+        if let Some(list) = self.partitions.clone() {
+            self.manager.set_partitions(list, now());
+        }
         self.agent.renew();
         self.room = room;
         self.sweeps = 0;
@@ -210,6 +226,7 @@ impl Fabric {
         let inbox = Inbox {
             letters: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
             stirred: false,
+            partitions: None,
         };
         *self.seat.desk.lock() = Some(Desk::new(Config::new(self.base.switch()))?);
         self.seat.clock.attach(self.clone()).map_err(|_| EBUSY)?;
@@ -268,6 +285,18 @@ impl Fabric {
         }
     }
 
+    /// Tells the subnet manager who is in which partition.
+    pub(crate) fn set_partitions(&self, cx: &mut Cx<'_, Unlocked>, list: Assignments) {
+        let mut state = cx.lock(&self.state);
+        let old = match &mut state.inbox {
+            Some(inbox) => inbox.partitions.replace(list),
+            None => None,
+        };
+        self.seat.clock.arm(now().nanos());
+        drop(state);
+        drop(old);
+    }
+
     /// Lets the subnet manager and subnet administration do what they have to, for a while.
     fn serve(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let mut guard = self.seat.desk.lock();
@@ -324,12 +353,12 @@ impl Fabric {
 
     /// Hands the manager what is in its inbox.
     fn read(&self, cx: &mut Cx<'_, Unlocked>, desk: &mut Desk) {
-        let stirred = match &mut cx.lock(&self.state).inbox {
+        let (stirred, partitions) = match &mut cx.lock(&self.state).inbox {
             Some(inbox) => {
                 core::mem::swap(&mut inbox.letters, &mut desk.spare);
-                core::mem::take(&mut inbox.stirred)
+                (core::mem::take(&mut inbox.stirred), inbox.partitions.take())
             }
-            None => false,
+            None => (false, None),
         };
         let now = now();
         for (mad, route) in &desk.spare {
@@ -342,13 +371,17 @@ impl Fabric {
         if stirred {
             desk.manager.request_sweep(now);
         }
+        if let Some(list) = partitions {
+            desk.partitions = Some(list.clone());
+            desk.manager.set_partitions(list, now);
+        }
     }
 
     /// Sets the clock of the manager to `at`, unless its inbox is not empty.
     fn rest(&self, cx: &mut Cx<'_, Unlocked>, at: Option<Instant>) -> bool {
         let state = cx.lock(&self.state);
         let inbox = state.inbox.as_ref();
-        if inbox.is_some_and(|inbox| inbox.stirred || !inbox.letters.is_empty()) {
+        if inbox.is_some_and(Inbox::is_waiting) {
             return false;
         }
         if let Some(at) = at {

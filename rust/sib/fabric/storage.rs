@@ -2,11 +2,13 @@
 
 //! The memory of a switch, and of the subnet manager on it.
 
+use core::ops::Deref;
 use kernel::alloc::{
     KVVec,
     KVec, //
 };
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use proto::fabric::switch::{
     Identity,
     PortMask,
@@ -77,6 +79,31 @@ impl sm::Storage for Heap {
     type Unknown = KVVec<u16>;
     type Notices = KVVec<sm::Told>;
     type Replies = KVVec<sm::Reply>;
+    type Slots = KVVec<sm::Slot>;
+    type Assignments = Assignments;
+}
+
+/// Who is in which partition. All subnet managers of the host share a list.
+#[derive(Clone)]
+pub(crate) struct Assignments(Arc<KVVec<sm::Assignment>>);
+
+impl Assignments {
+    /// A list whose assignments of a partition follow each other.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(list: KVVec<sm::Assignment>) -> Result<Self> {
+        Ok(Self(Arc::new(list, GFP_KERNEL)?))
+    }
+}
+
+impl Deref for Assignments {
+    type Target = [sm::Assignment];
+
+    fn deref(&self) -> &[sm::Assignment] {
+        &self.0
+    }
 }
 
 impl sa::Storage for Heap {
@@ -158,12 +185,23 @@ impl Room {
 /// `ENOMEM`.
 #[inline(never)]
 pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>> {
+    let stock = stock(&config, room)?;
+    let place = KBox::new_uninit(GFP_KERNEL)?;
+    match Manager::new(config, stock) {
+        Some(manager) => Ok(KBox::write(place, manager)),
+        None => Err(EINVAL),
+    }
+}
+
+/// What a subnet manager is made with.
+#[inline(never)]
+fn stock(config: &Config, room: Room) -> Result<Stock<Heap>> {
     let switches = room.switches;
     let nodes = switches.saturating_mul(Room::NODES);
     let lids = switches.saturating_mul(Room::LIDS);
     let entries = switches.saturating_mul(lids);
     let columns = switches.saturating_mul(GROUPS);
-    let stock = Stock {
+    Ok(Stock {
         nodes: KVVec::from_elem(sm::Node::new(), nodes, GFP_KERNEL)?,
         ports: KVVec::from_elem(
             sm::Port::new(),
@@ -180,9 +218,6 @@ pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>>
         unknown: KVVec::from_elem(0, columns / MulticastForwardingTable::ENTRIES, GFP_KERNEL)?,
         notices: KVVec::from_elem(sm::Told::new(), NOTICES, GFP_KERNEL)?,
         replies: KVVec::from_elem(sm::Reply::new(), REPLIES, GFP_KERNEL)?,
-    };
-    Ok(KBox::new(
-        Manager::new(config, stock).ok_or(EINVAL)?,
-        GFP_KERNEL,
-    )?)
+        slots: KVVec::from_elem(sm::Slot::new(), config.window.max(1).into(), GFP_KERNEL)?,
+    })
 }

@@ -35,6 +35,13 @@ impl PKey {
         self.0 & FULL_MEMBER != 0
     }
 
+    /// The key of full members of the same partition.
+    #[inline]
+    #[must_use]
+    pub const fn as_full(self) -> Self {
+        Self(self.0 | FULL_MEMBER)
+    }
+
     /// The 15 bits that name the partition.
     #[inline]
     pub const fn base(self) -> u16 {

@@ -74,7 +74,7 @@ pub(crate) fn send(world: &mut World, at: Place, sa: &mut Sa) -> u64 {
     let tid = 1 + world.random(u64::MAX);
     sa.set_header(&MadHeader { tid, ..sa.header() });
     let lid = world.seats[0].manager.lid();
-    world.send_gmp(at, lid, sa.as_bytes());
+    world.send_gmp(at, lid, None, sa.as_bytes());
     tid
 }
 
@@ -228,7 +228,7 @@ fn acknowledge(world: &mut World, gmp: &Gmp, arrived: u32) {
         data2: arrived + WINDOW,
         ..Rmpp::default()
     });
-    world.send_gmp(gmp.at, gmp.from.lid, ack.as_bytes());
+    world.send_gmp(gmp.at, gmp.from.lid, None, ack.as_bytes());
 }
 
 /// Takes the reports that have come to `at`, and says so.
@@ -242,7 +242,7 @@ pub(crate) fn reports(world: &mut World, at: Place) -> Vec<Sa> {
                 method: method::REPORT_RESP,
                 ..sa.header()
             });
-            world.send_gmp(at, gmp.from.lid, sa.as_bytes());
+            world.send_gmp(at, gmp.from.lid, None, sa.as_bytes());
         }
     }
     all

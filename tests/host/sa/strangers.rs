@@ -163,7 +163,7 @@ proptest! {
                 mad[72..88].copy_from_slice(&gid);
                 mad[56] = 0xff;
             }
-            world.send_gmp(ports[at % ports.len()], lid, &mad);
+            world.send_gmp(ports[at % ports.len()], lid, None, &mad);
             if pick[0] % 3 == 0 {
                 world.pass(millis(u64::from(pick[1])));
             }

@@ -23,6 +23,9 @@ use proto::sm::{
     Manager,
     Stock, //
 };
+use std::cell::Cell;
+use std::ops::Deref;
+use std::rc::Rc;
 use wire::{
     Guid,
     Mtu, //
@@ -50,6 +53,8 @@ impl sm::Storage for Vectors {
     type Unknown = Vec<u16>;
     type Notices = Vec<sm::Told>;
     type Replies = Vec<sm::Reply>;
+    type Slots = Vec<sm::Slot>;
+    type Assignments = Assignments;
 }
 
 impl sa::Storage for Vectors {
@@ -63,9 +68,25 @@ impl sa::Storage for Vectors {
     type Tables = Vec<u8>;
 }
 
-/// Traps that are kept, and answers that wait to be sent.
+/// Partitions, and how often a subnet manager has gone through them.
+pub(crate) struct Assignments {
+    pub(crate) list: Vec<sm::Assignment>,
+    pub(crate) reads: Rc<Cell<u64>>,
+}
+
+impl Deref for Assignments {
+    type Target = [sm::Assignment];
+
+    fn deref(&self) -> &[sm::Assignment] {
+        self.reads.set(self.reads.get() + 1);
+        &self.list
+    }
+}
+
+/// Traps that are kept, answers that wait to be sent, and requests on their way.
 const NOTICES: usize = 16;
 const REPLIES: usize = 8;
+const SLOTS: usize = 32;
 
 /// The number of multicast LIDs.
 pub(crate) const MLIDS: usize = 64;
@@ -135,6 +156,7 @@ impl Limits {
             + self.lids * 4
             + NOTICES * size_of::<sm::Told>()
             + REPLIES * size_of::<sm::Reply>()
+            + SLOTS * size_of::<sm::Slot>()
             + size_of::<TestManager>()
     }
 }
@@ -154,6 +176,7 @@ pub(crate) fn manager(config: Config, limits: Limits) -> TestManager {
         unknown: vec![0; limits.switches * limits.mlids / 32],
         notices: vec![sm::Told::new(); NOTICES],
         replies: vec![sm::Reply::new(); REPLIES],
+        slots: vec![sm::Slot::new(); SLOTS],
     };
     Manager::new(config, stock).expect("the sizes are right")
 }

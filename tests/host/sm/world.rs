@@ -6,6 +6,7 @@ use crate::cables::Cables;
 use crate::nodes::{
     hca,
     switch,
+    Assignments,
     Node,
     Place,
     TestAgent,
@@ -26,6 +27,7 @@ use proto::sa::{
     Address, //
 };
 use proto::sm::{
+    Assignment,
     Next,
     Transmit, //
 };
@@ -33,6 +35,7 @@ use proto::time::{
     Duration,
     Instant, //
 };
+use std::cell::Cell;
 use std::cmp::{
     Ordering,
     Reverse, //
@@ -41,6 +44,7 @@ use std::collections::{
     BTreeMap,
     BinaryHeap, //
 };
+use std::rc::Rc;
 use wire::{
     Lid,
     PKey,
@@ -127,6 +131,12 @@ pub(crate) struct World {
     pub(crate) gmp_loss: u64,
     /// Of 1000 datagrams so many reach a subnet manager with a wrong byte.
     pub(crate) noise: u64,
+    /// Method and attribute of what subnet managers send in vain.
+    pub(crate) unheard: Option<(u8, u16)>,
+    /// How often subnet managers have gone through lists of partitions.
+    pub(crate) partition_reads: Rc<Cell<u64>>,
+    /// How often adapters were told that their P_Keys have changed.
+    pub(crate) key_changes: BTreeMap<Place, u64>,
     /// How often adapters were asked to register anew.
     pub(crate) registrations: BTreeMap<Place, u64>,
     /// Datagrams that went over a link.
@@ -147,11 +157,14 @@ impl World {
             cables: Cables::default(),
             seats: Vec::new(),
             gmps: Vec::new(),
+            key_changes: BTreeMap::new(),
             registrations: BTreeMap::new(),
             now: Instant::from_nanos(1),
             loss: 0,
             gmp_loss: 0,
             noise: 0,
+            unheard: None,
+            partition_reads: Rc::default(),
             hops: 0,
             last_sent: Instant::from_nanos(1),
             agenda: BinaryHeap::new(),
@@ -213,6 +226,29 @@ impl World {
     pub(crate) fn sweep(&mut self, seat: usize) {
         self.seats[seat].manager.request_sweep(self.now);
         self.wake(seat, Some(self.now));
+    }
+
+    /// Has a subnet manager take these partitions.
+    pub(crate) fn partition(&mut self, seat: usize, list: &[Assignment]) {
+        let now = self.now;
+        let list = Assignments {
+            list: list.to_vec(),
+            reads: self.partition_reads.clone(),
+        };
+        self.seats[seat].manager.set_partitions(list, now);
+        self.wake(seat, Some(now));
+    }
+
+    /// The P_Keys of a port of an adapter, or by which a port of a switch enforces partitions.
+    pub(crate) fn pkeys(&self, at: Place) -> Vec<u16> {
+        let port = PortNum::new(at.1);
+        let table = match &self.nodes[at.0] {
+            Node::Switch(switch) => switch.port(port).expect("it is there").pkeys(),
+            Node::Hca(hca) => hca.port(port).expect("it is there").pkeys(),
+        };
+        let used = table.keys().iter().rposition(|key| key.is_valid());
+        let keys = table.keys().iter().take(used.map_or(0, |last| last + 1));
+        keys.map(|key| key.get()).collect()
     }
 
     /// Plugs a cable in.
@@ -351,7 +387,9 @@ impl World {
                 return true;
             };
             match agent.poll(manager, self.now) {
-                sa::Next::Send(sa::Transmit { mad, to }) => self.send_gmp(at, to.lid, &mad),
+                sa::Next::Send(sa::Transmit { mad, to }) => {
+                    self.send_gmp(at, to.lid, Some(to.pkey), &mad)
+                }
                 sa::Next::Again => return false,
                 sa::Next::Wait(at) => {
                     self.wake(seat, at);
@@ -361,18 +399,20 @@ impl World {
         }
     }
 
-    /// Sends a datagram from QP1 of a port to that of another.
-    pub(crate) fn send_gmp(&mut self, from: Place, dlid: Lid, mad: &Mad) {
+    /// Sends a datagram from QP1 of a port to that of another, by a P_Key, or the first one that the port has.
+    pub(crate) fn send_gmp(&mut self, from: Place, dlid: Lid, pkey: Option<PKey>, mad: &Mad) {
+        let first = || self.pkeys(from).first().copied().unwrap_or_default();
+        let pkey = pkey.unwrap_or_else(|| PKey::new(first()));
         let address = Address {
             lid: self.lid(from),
             qpn: Qpn::GSI,
             sl: Sl::new(0),
-            pkey: PKey::DEFAULT,
+            pkey,
             gid: None,
         };
         let packet = Packet {
             dlid,
-            pkey: Some(PKey::DEFAULT),
+            pkey: Some(pkey),
             vl15: false,
         };
         let (mut at, mut time) = (from, self.now);
@@ -464,6 +504,10 @@ impl World {
     /// Sends what a subnet manager at `at` wants to send.
     fn send(&mut self, at: Place, transmit: Transmit) {
         let Transmit { mut mad, lrh } = transmit;
+        let subject = (mad[3], u16::from_be_bytes([mad[16], mad[17]]));
+        if self.unheard == Some(subject) {
+            return;
+        }
         let directed = mad[1] == 0x81;
         match &mut self.nodes[at.0] {
             Node::Switch(switch) => {
@@ -601,6 +645,9 @@ impl World {
         let outcome = hca.process(PortNum::new(at.1), mad, &mut out, true, self.now);
         if outcome.events.contains(PortEvent::ClientReregister) {
             *self.registrations.entry(at).or_default() += 1;
+        }
+        if outcome.events.contains(PortEvent::PkeyChange) {
+            *self.key_changes.entry(at).or_default() += 1;
         }
         match outcome.verdict {
             MadVerdict::Pass => self.deliver(at, lrh, mad),

@@ -9,12 +9,14 @@ use proto::fabric::switch::{
 };
 use proto::fabric::Mad;
 use proto::sm::{
+    Assignment,
     Config,
     Manager,
     Next,
     Node,
     Port,
     Reply,
+    Slot,
     Stock,
     Storage,
     Told, //
@@ -41,6 +43,8 @@ impl<'a> Storage for Lent<'a> {
     type Unknown = &'a mut [u16];
     type Notices = &'a mut [Told];
     type Replies = &'a mut [Reply];
+    type Slots = &'a mut [Slot];
+    type Assignments = &'a [Assignment];
 }
 
 pub fn new(guid: Guid, stock: Stock<Lent<'_>>) -> Option<Manager<Lent<'_>>> {
@@ -49,6 +53,10 @@ pub fn new(guid: Guid, stock: Stock<Lent<'_>>) -> Option<Manager<Lent<'_>>> {
 
 pub fn poll(manager: &mut Manager<Lent<'_>>, now: Instant) -> Next {
     manager.poll(now)
+}
+
+pub fn set_partitions<'a>(manager: &mut Manager<Lent<'a>>, list: &'a [Assignment], now: Instant) {
+    manager.set_partitions(list, now);
 }
 
 pub fn on_mad(manager: &mut Manager<Lent<'_>>, mad: &Mad, lrh: Lrh, now: Instant) -> bool {
