@@ -57,7 +57,7 @@ bench: ## the speed of sib beside rxe and siw, in virtual machines (QUICK=1: les
 profile: ## the functions that a message's instructions belong to (KIND=send SIZE=8)
 	@tools/profile $(or $(KIND),send) $(or $(SIZE),8)
 
-check: ## formatting, lints, and the rules about unsafe, panics and layers
+check: ## formatting, lints, and the rules about unsafe, panics, layers and the kernel stack
 	@tools/check/all
 
 docs: ## the manual as HTML, in build/docs

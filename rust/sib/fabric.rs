@@ -205,7 +205,8 @@ impl Fabric {
         for _ in 0..=ports {
             ends.push(End::Open, GFP_KERNEL)?;
         }
-        let state = State {
+        // Too large to be made on the stack.
+        let state = try_init!(State {
             switch: storage::switch(identity, ports, mtu)?,
             ends,
             numbers: Numbers::default(),
@@ -215,7 +216,7 @@ impl Fabric {
             complained: None,
             search: None,
             inbox: None,
-        };
+        }? Error);
         let seat = Seat::new(sleepable)?;
         let lookout = Lookout::new(sleepable)?;
         let ways = Ways::new(ports)?;

@@ -167,14 +167,15 @@ impl Hca {
         let memory = Queue::slow(c"sib_memory", sleepable)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
-        let state = HcaState {
+        // Too large to be made on the stack.
+        let state = try_init!(HcaState {
             sma: Sma::new(identity, ports),
             qps: Table::new(),
             special: [const { [const { None }; 2] }; MAX_PORTS as usize],
             mcast: Groups::new(),
             orders: Orders::default(),
             rails: [const { None }; MAX_PORTS as usize],
-        };
+        }? Error);
         Ok(try_pin_init!(Self {
             fabric,
             ticket,
