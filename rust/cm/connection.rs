@@ -27,6 +27,7 @@ use proto::cm::{
     Conn,
     Env,
     Event,
+    Notice,
     Refusal,
     Slot,
     State, //
@@ -92,6 +93,16 @@ struct Inner {
     has_migrated: bool,
     /// Nothing happens any more.
     is_over: bool,
+}
+
+impl Inner {
+    /// Tells the consumer; an event is large.
+    #[inline(never)]
+    fn tell(&self, notice: Notice, mad: Option<&Cm>) {
+        if let Some(consumer) = &self.consumer {
+            consumer.tell(crate::events::notice(&self.conn, notice, mad));
+        }
+    }
 }
 
 /// What is known to a program of a refusal.
@@ -240,11 +251,7 @@ impl Connection {
         for action in actions.iter() {
             match action {
                 Action::Send(slot) => self.send(cx, s, &inner, slot, &ends),
-                Action::Tell(notice) => {
-                    if let Some(consumer) = &inner.consumer {
-                        consumer.tell(crate::events::notice(&inner.conn, notice, mad));
-                    }
-                }
+                Action::Tell(notice) => inner.tell(notice, mad),
                 Action::Count(count) => self.device.count(&ends, &inner.conn, count),
                 Action::Free => inner.is_over = true,
             }
