@@ -66,7 +66,8 @@ struct sib_cm_id *sib_cm_create_id(struct ib_device *device,
 
 /**
  * sib_cm_destroy_id - end what is under way, and free an identifier
- * @cm_id: The identifier. Nobody else gives orders for it.
+ * @cm_id: The identifier. Nobody else gives orders for it, but for its handler, whose orders are carried out as long as
+ *	this waits for it.
  *
  * What is not complete is refused, and a connection is ended by DREQ; that goes on without the client. Returns when
  * no call of the handler for @cm_id is left, and there will be no more. Requests that a listener has got, and not
@@ -232,7 +233,7 @@ int sib_cm_query(struct sib_cm_id *cm_id, struct sib_cm_attr_id *attr);
 /**
  * sib_cm_load - load the alternate path of a LAP
  * @cm_id: The identifier, told of SIB_CM_LAP_RECEIVED, which is then accepted, or of SIB_CM_APR_RECEIVED with status 0.
- * @qp: Its queue pair.
+ * @qp: Its queue pair, which nobody else modifies meanwhile.
  *
  * What sib_cm_init_qp_attr() says for %IB_QPS_RTS is given to ib_modify_qp().
  *
@@ -243,7 +244,9 @@ int sib_cm_load(struct sib_cm_id *cm_id, struct ib_qp *qp);
 /**
  * sib_cm_migrate - go over to the alternate path
  * @cm_id: An established connection.
- * @qp: Its queue pair. Both sides are told, as after a failure: %IB_EVENT_PATH_MIG, and SIB_CM_MIGRATED.
+ * @qp: Its queue pair, which nobody else modifies meanwhile.
+ *
+ * Both sides are told, as after a failure: %IB_EVENT_PATH_MIG, and SIB_CM_MIGRATED.
  *
  * Return: 0; -%EINVAL if there is no alternate path, or the queue pair is not armed, since its peer has not been heard
  * after both have loaded the path.

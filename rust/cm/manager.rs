@@ -64,6 +64,9 @@ use wire::mad::{
 };
 use wire::Guid;
 
+// What the agents of dedicated devices receive is what is understood here.
+const _: () = assert!(rdma::cm::CLASS_VERSION == CLASS_VERSION_2);
+
 /// The manager as the driver knows it.
 pub(crate) struct Desk(pub(crate) Arc<Shared>);
 

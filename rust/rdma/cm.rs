@@ -56,7 +56,8 @@ pub use adapter::{
 };
 pub use agent::{
     Global,
-    Way, //
+    Way,
+    CLASS_VERSION, //
 };
 pub use client::{
     Manager,

@@ -78,9 +78,14 @@ static void wrong(const char *what)
 static int take(struct side *side, struct sib_cm_id *cm_id,
 		const struct sib_cm_event *event)
 {
+	struct sib_cm_attr_id known;
+
 	atomic_inc(&running);
+	wake_up(&side->told);
 	if (slowness)
 		msleep(slowness);
+	if (sib_cm_query(cm_id, &known))
+		wrong("an order of the handler fails");
 	if (event->type == SIB_CM_REMOVED)
 		pr_info("side %td: told that the HCA is gone\n", side - sides);
 	spin_lock(&side->lock);
@@ -534,10 +539,18 @@ static int test_stages(void)
 	return 0;
 }
 
-/* Whoever destroys waits for the handler. */
+/* Whoever destroys waits for the handler, whose orders are carried out. */
 static int test_slow_handler(void)
 {
+	try(reach(ESTABLISHED));
 	slowness = 200;
+	try(sib_cm_send_dreq(sides[ACTIVE].id, NULL, 0));
+	check(wait_event_timeout(sides[PASSIVE].told, atomic_read(&running),
+				 msecs_to_jiffies(DUE_MS)),
+	      "no DREQ");
+	let_go(&sides[PASSIVE]);
+	let_go(&sides[ACTIVE]);
+	check(!atomic_read(&running), "a handler runs");
 	try(request(SERVICE));
 	check(wait_event_timeout(sides[PASSIVE].told,
 				 READ_ONCE(sides[PASSIVE].id),

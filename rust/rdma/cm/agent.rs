@@ -30,8 +30,8 @@ use sib_bindings as bindings;
 /// The queue pair that management of general services is on.
 const QP1: u32 = 1;
 
-/// The class version of communication management.
-const CLASS_VERSION: u8 = 2;
+/// The class version of the datagrams that agents of [dedicated](super::Manager::claims) devices receive.
+pub const CLASS_VERSION: u8 = 2;
 
 /// How often registration is tried again when somebody else has the class, and after which time.
 const PATIENCE: u32 = 100;
@@ -127,7 +127,7 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if somebody else has one.
+    /// `EINVAL` if somebody else still has one after two seconds, `ENOMEM`.
     ///
     /// # Safety
     ///
@@ -143,11 +143,13 @@ impl Agent {
         loop {
             // SAFETY: Promised by the caller; the request is copied.
             let agent = unsafe { Self::register(device, port, &mut request, Some(received)) };
-            if agent.is_ok() || patience == 0 {
-                return agent;
+            match agent {
+                Err(EINVAL) if patience != 0 => {
+                    patience = patience.wrapping_sub(1);
+                    fsleep(PAUSE);
+                }
+                outcome => return outcome,
             }
-            patience = patience.wrapping_sub(1);
-            fsleep(PAUSE);
         }
     }
 

@@ -218,7 +218,7 @@ unsafe extern "C" fn create<C: Client>(
 
 /// # Safety
 ///
-/// `id` is that of a client that has not destroyed it.
+/// As [`client_of`].
 unsafe fn handle_of<'a, C: Client>(id: *mut bindings::sib_cm_id) -> &'a Handle<C> {
     // SAFETY: `give` has written it, and the reference of the client keeps it.
     unsafe { &*(*id).core.cast::<Handle<C>>() }
@@ -226,21 +226,30 @@ unsafe fn handle_of<'a, C: Client>(id: *mut bindings::sib_cm_id) -> &'a Handle<C
 
 /// # Safety
 ///
-/// As [`command`].
-unsafe extern "C" fn destroy<C: Client>(id: *mut bindings::sib_cm_id) {
+/// `id` is that of a client that has not destroyed it, or this is in a call of its handler, which [`destroy`] waits for.
+unsafe fn client_of<C: Client>(id: *mut bindings::sib_cm_id) -> Arc<C> {
     // SAFETY: Promised by the caller.
-    let client = unsafe { handle_of::<C>(id) }.take();
-    // SAFETY: Promised by the caller.
-    let (cx, s) = unsafe { tokens() };
-    if let Some(client) = client {
-        client.destroy(cx, s);
-    }
+    let owned = unsafe { handle_of::<C>(id) }.owned.load(Acquire);
+    // SAFETY: By the invariant. It is not null: `give` has set it, and `destroy` takes it when no handler is left.
+    unsafe { Arc::<C>::borrow(owned.cast()) }.into()
 }
 
 /// # Safety
 ///
-/// `id` is that of a client that has not destroyed it, and does not meanwhile; `arg` is what belongs to the number. A
-/// task that holds no lock of this driver.
+/// `id` is that of a client that has not destroyed it. Nobody else gives orders for it, but for its handler. A task that
+/// holds no lock of this driver.
+unsafe extern "C" fn destroy<C: Client>(id: *mut bindings::sib_cm_id) {
+    // SAFETY: Promised by the caller.
+    let client = unsafe { client_of::<C>(id) };
+    // SAFETY: Promised by the caller.
+    let (cx, s) = unsafe { tokens() };
+    client.clone().destroy(cx, s);
+    drop(client.handle().take());
+}
+
+/// # Safety
+///
+/// As [`client_of`], for the whole call; `arg` is what belongs to the number. A task that holds no lock of this driver.
 unsafe extern "C" fn command<C: Client>(
     id: *mut bindings::sib_cm_id,
     number: c_uint,
@@ -248,10 +257,7 @@ unsafe extern "C" fn command<C: Client>(
 ) -> c_int {
     from_result(|| {
         // SAFETY: Promised by the caller.
-        let handle = unsafe { handle_of::<C>(id) };
-        let owned = handle.owned.load(Acquire);
-        // SAFETY: By the invariant, and the client keeps its reference for the call.
-        let client: Arc<C> = unsafe { Arc::<C>::borrow(owned.cast()) }.into();
+        let client = unsafe { client_of::<C>(id) };
         // SAFETY: Promised by the caller.
         let (cx, s) = unsafe { tokens() };
         // SAFETY: As above.
