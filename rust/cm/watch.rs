@@ -229,11 +229,11 @@ impl Watch {
         device: &Arc<Device>,
         datagram: &Sent<'_>,
     ) {
-        let is_seen = as_cm(datagram.mad).is_some_and(|mad| {
-            matches!(
-                mad.attr_id(),
-                attr::REQ | attr::REP | attr::RTU | attr::REJ | attr::DREQ | attr::DREP
-            )
+        let is_seen = as_cm(datagram.mad).is_some_and(|mad| match mad.attr_id() {
+            // That of a connection of this manager is no business of ib_cm's.
+            attr::REQ => (mad.tid() >> 32) as u32 != self.tid_high,
+            attr::REP | attr::RTU | attr::REJ | attr::DREQ | attr::DREP => true,
+            _ => false,
         });
         if is_seen && Level::of(device) != Level::Off {
             let dlid = Lid::new(datagram.dlid);

@@ -285,7 +285,7 @@ impl Conn {
         }
     }
 
-    /// Whether a datagram is for this connection: it has its communication IDs, as far as they are known.
+    /// Whether a datagram is for this connection: it has its communication IDs, or answers its REQ.
     pub fn concerns(&self, mad: &Cm) -> bool {
         let theirs = mad.local_comm_id();
         if mad.attr_id() == attr::REQ {
@@ -298,7 +298,13 @@ impl Conn {
             // From a requester that has given up, and has never heard this end's ID.
             return self.role == Role::Passive && theirs == self.remote_id;
         }
-        ours == self.identity.comm_id && (theirs == self.remote_id || self.remote_id == 0)
+        // As long as the peer's ID is not known there are but answers to the REQ. A connection of ib_cm may have this ID.
+        let is_theirs = if self.remote_id == 0 {
+            mad.tid() == self.req_tid
+        } else {
+            theirs == self.remote_id
+        };
+        ours == self.identity.comm_id && is_theirs
     }
 
     /// Whether a datagram has come from one of the peer's ports. IDs alone can be guessed.

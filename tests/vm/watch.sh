@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300 -- handoff
+# vm: --kernel stock --timeout 400 -- handoff
 # vm-long: --kernel stock --timeout 600 -- udp all
 # vm-long: --kernel debug --timeout 900 -- handoff all
 #
@@ -57,6 +57,11 @@ migrated() {
 	[ "$(rdma resource show qp | grep 'type RC' | grep -c 'path-mig-state MIGRATED')" -ge 2 ]
 }
 
+step "Connections of sib_cm itself are none of ib_cm's"
+lines=$(wc -l <$SEEN)
+run user connect sib0 sib1 1
+[ "$(wc -l <$SEEN)" = "$lines" ] || gives_up "they are watched"
+
 step "rping runs on when its port goes"
 rping_up
 protected
@@ -110,10 +115,10 @@ wait $server || gives_up "status $? of the server"
 mend 1
 
 step "ib_write_bw runs on when its port goes"
-far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 10 -s 65536 >/tmp/server 2>&1 &
+far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 30 -s 65536 >/tmp/server 2>&1 &
 server=$!
 within 20 cm_listens 18600 || gives_up "ib_write_bw does not listen"
-timeout -k 5 120 stdbuf -oL ib_write_bw -R -F -d sib0 -p 18600 -D 10 -s 65536 $FAR >/tmp/client 2>&1 &
+timeout -k 5 120 stdbuf -oL ib_write_bw -R -F -d sib0 -p 18600 -D 30 -s 65536 $FAR >/tmp/client 2>&1 &
 client=$!
 # It makes a connection to talk about the one that it measures.
 within 60 grep -q '#bytes' /tmp/client || gives_up "ib_write_bw has not begun"

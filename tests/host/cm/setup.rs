@@ -446,3 +446,42 @@ fn strangers_are_not_heard() {
     pair.give(A, &other);
     assert_eq!(pair.conns[A].state(), State::ReqSent);
 }
+
+/// A connection of ib_cm with the same ID goes on meanwhile.
+#[test]
+fn until_the_peer_is_known_there_are_but_answers_to_the_req() {
+    let mut pair = Pair::new();
+    let tid = pair.conns[A].datagram(Slot::Request).tid();
+    let about = |tid: u64, attr_id: u16| {
+        let mut mad = Cm::new(attr_id, tid);
+        match attr_id {
+            attr::REJ => mad.set_message(&Rej {
+                remote_comm_id: ACTIVE_ID,
+                ..Rej::default()
+            }),
+            _ => mad.set_message(&Dreq {
+                local_comm_id: 0x77,
+                remote_comm_id: ACTIVE_ID,
+                ..Dreq::default()
+            }),
+        }
+        mad
+    };
+    for attr_id in [
+        attr::REP,
+        attr::MRA,
+        attr::REJ,
+        attr::DREQ,
+        attr::DREP,
+        attr::LAP,
+    ] {
+        let mad = about(tid ^ 1 << 32, attr_id);
+        assert!(!pair.conns[A].concerns(&mad), "{attr_id:#x}");
+    }
+    for attr_id in [attr::REP, attr::MRA, attr::REJ] {
+        assert!(pair.conns[A].concerns(&about(tid, attr_id)), "{attr_id:#x}");
+    }
+    pair.order(P, Order::Accept(&reply(), b"welcome"));
+    pair.carry(P);
+    assert!(!pair.conns[A].concerns(&about(tid, attr::DREQ)));
+}
