@@ -8,7 +8,9 @@
  * Work requests are posted by a task and, as others complete, by completion handlers
  * in softirqs and workers. In the end ib_drain_qp() waits for all there is.
  *
- *     insmod ledger.ko a=sib0 b=sib1 cases=100 seed=1
+ *     insmod ledger.ko a=sib0 b=sib1 cases=100 seed=1 least=0
+ *
+ * If fewer work requests than `least` have been accepted, cases are longer, and more.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -25,6 +27,11 @@
 #define MOST_DEPTH 256
 #define MEMORY (256u << 10)
 #define MOST_LENGTH (128u << 10)
+/* Traffic that has moved nothing for so long has come to an end by itself. */
+#define STILL_MS 200
+/* One message in so many is long: of a queue's first ones, and of those that follow. */
+#define LONG_ODDS 4
+#define LONG_ODDS_LATER 32
 /* More than a receive takes. */
 #define TOO_MUCH MEMORY
 #define WRONG_KEY 0x5a5a5a00u
@@ -33,6 +40,7 @@ static char *a = "sib0";
 static char *b = "sib1";
 static unsigned int cases = 100;
 static unsigned int seed = 1;
+static unsigned int least;
 module_param(a, charp, 0400);
 MODULE_PARM_DESC(a, "a device");
 module_param(b, charp, 0400);
@@ -41,6 +49,8 @@ module_param(cases, uint, 0400);
 MODULE_PARM_DESC(cases, "number of cases");
 module_param(seed, uint, 0400);
 MODULE_PARM_DESC(seed, "the first case");
+module_param(least, uint, 0400);
+MODULE_PARM_DESC(least, "number of work requests, at least");
 
 /* How the traffic of a pair ends. */
 enum ending {
@@ -67,6 +77,8 @@ struct queue;
 struct record {
 	struct ib_cqe cqe;
 	struct queue *queue;
+	/* How many were posted before. */
+	int index;
 	bool signaled;
 };
 
@@ -77,9 +89,12 @@ struct queue {
 	int depth;
 	int posted;
 	int next;
+	/* One behind the last one that is signaled. */
+	int told;
 	bool failed;
 	/* Nothing more is posted. */
 	bool closing;
+	/* Of those that have not completed yet; by index, modulo the length. */
 	struct record records[MOST_DEPTH];
 };
 
@@ -103,6 +118,8 @@ static struct ib_cq *cqs[2];
 static struct party *parties[MOST_PAIRS][2];
 static enum ending endings[MOST_PAIRS];
 static int pairs;
+/* What completes is followed by as much, else by less, until the queue has been filled. */
+static bool goes_on;
 static struct rnd_state dice;
 static unsigned int current_case;
 static atomic_t wrongs;
@@ -129,6 +146,11 @@ static void wrong(const struct queue *queue, int index, const struct ib_wc *wc,
 	       what);
 }
 
+static struct record *record_of(struct queue *queue, int index)
+{
+	return &queue->records[index % MOST_DEPTH];
+}
+
 static void account(struct queue *queue, int index, const struct ib_wc *wc)
 {
 	if (index >= queue->posted)
@@ -138,13 +160,13 @@ static void account(struct queue *queue, int index, const struct ib_wc *wc)
 	if (wc->qp != queue->party->identity)
 		wrong(queue, index, wc, "of another queue pair");
 	for (; queue->next < index; queue->next++)
-		if (queue->records[queue->next].signaled || queue->failed)
+		if (record_of(queue, queue->next)->signaled || queue->failed)
 			wrong(queue, index, wc,
 			      "before one that was posted earlier");
 	if (wc->status == IB_WC_SUCCESS) {
 		if (queue->failed)
 			wrong(queue, index, wc, "after a failure");
-		if (!queue->records[index].signaled)
+		if (!record_of(queue, index)->signaled)
 			wrong(queue, index, wc, "though unsignaled");
 	} else {
 		if (queue->failed && wc->status != IB_WC_WR_FLUSH_ERR)
@@ -163,25 +185,39 @@ static void done(struct ib_cq *cq, struct ib_wc *wc)
 	struct queue *queue = record->queue;
 	struct party *party = queue->party;
 	unsigned long flags;
+	int count;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	account(queue, record - queue->records, wc);
+	count = -queue->next;
+	account(queue, record->index, wc);
+	count += queue->next;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	atomic64_inc(&completed);
 	if (wc->status != IB_WC_SUCCESS)
 		return;
-	if (queue == &party->queues[RECVS])
+	if (queue == &party->queues[SENDS])
+		send_some(party, goes_on ? count : 2);
+	else if (!party->at || endings[party->pair] != NOT_READY)
 		recv_one(party);
-	else
-		send_some(party, 2);
+}
+
+/* How many more a queue takes now. Its lock is held. */
+static int room(const struct queue *queue)
+{
+	int under_way = goes_on ? queue->posted - queue->next : queue->posted;
+
+	return queue->closing ? 0 : queue->depth - under_way;
 }
 
 /* The next record of a queue, whose lock is held; NULL if there is none to be had. */
 static struct record *next_record(struct queue *queue)
 {
-	if (queue->closing || queue->posted == queue->depth)
+	struct record *record = record_of(queue, queue->posted);
+
+	if (room(queue) <= 0)
 		return NULL;
-	return &queue->records[queue->posted];
+	record->index = queue->posted;
+	return record;
 }
 
 static void accept(struct queue *queue, int error)
@@ -232,9 +268,13 @@ static void send_one(struct party *party, enum ib_wr_opcode op, u32 length,
 	spin_lock_irqsave(&queue->lock, flags);
 	record = next_record(queue);
 	if (record) {
-		record->signaled = below(&party->random, 3) == 0;
-		if (record->signaled)
+		/* Else nobody would know that more may follow. */
+		record->signaled = below(&party->random, 3) == 0 ||
+				   (goes_on && queue->told <= queue->next);
+		if (record->signaled) {
 			wr.wr.send_flags |= IB_SEND_SIGNALED;
+			queue->told = queue->posted + 1;
+		}
 		if (below(&party->random, 8) == 0)
 			wr.wr.send_flags |= IB_SEND_FENCE;
 		wr.wr.wr_cqe = &record->cqe;
@@ -257,7 +297,9 @@ static void send_some(struct party *party, int most)
 		spin_lock_irqsave(&queue->lock, flags);
 		op = below(&party->random, ARRAY_SIZE(ops));
 		length = below(&party->random,
-			       below(&party->random, 4) ? 500 : MOST_LENGTH);
+			       queue->posted < queue->depth ? LONG_ODDS :
+							      LONG_ODDS_LATER);
+		length = below(&party->random, length ? 500 : MOST_LENGTH);
 		spin_unlock_irqrestore(&queue->lock, flags);
 		send_one(party, ops[op], length, 0, 0);
 	}
@@ -276,18 +318,43 @@ static void close_queues(struct party *party)
 	}
 }
 
-/* Lets completions come that nobody else has polled for. */
+/* Lets completions come that nobody else polls for. */
+static void poll_direct(void)
+{
+	for (int at = 0; at < 2; at++)
+		if (cqs[at]->poll_ctx == IB_POLL_DIRECT)
+			ib_process_cq_direct(cqs[at], MOST_DEPTH);
+}
+
 static void poll_for(u32 ms)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(ms);
 
 	do {
-		for (int at = 0; at < 2; at++)
-			if (cqs[at]->poll_ctx == IB_POLL_DIRECT)
-				ib_process_cq_direct(cqs[at], -1);
+		poll_direct();
 		if (ms)
 			usleep_range(50, 100);
 	} while (time_before(jiffies, end));
+}
+
+/* Has traffic go on until so many more work requests have been accepted, or nothing
+ * moves any more. */
+static void go_on(u32 more)
+{
+	s64 enough = atomic64_read(&accepted) + more, last = -1;
+	unsigned long still = 0;
+
+	while (atomic64_read(&accepted) < enough) {
+		s64 now = atomic64_read(&completed);
+
+		if (now != last)
+			still = jiffies + msecs_to_jiffies(STILL_MS);
+		else if (time_after(jiffies, still))
+			break;
+		last = now;
+		poll_direct();
+		usleep_range(50, 100);
+	}
 }
 
 static int create_party(int pair, int at, int depth)
@@ -328,7 +395,7 @@ static int create_party(int pair, int at, int depth)
 
 static int create_pair(int pair, int depth)
 {
-	static const struct patience patience = {
+	struct patience patience = {
 		.timeout = 8,
 		.retries = 1,
 		.rnr_retries = 1,
@@ -337,6 +404,9 @@ static int create_pair(int pair, int depth)
 	struct party **both = parties[pair];
 
 	endings[pair] = below(&dice, ENDINGS);
+	/* Else what is sent too early is the end. */
+	if (goes_on && endings[pair] != NOT_READY)
+		patience.rnr_retries = 7;
 	for (int at = 0; at < 2; at++)
 		try(create_party(pair, at, depth));
 	for (int at = 0; at < 2; at++)
@@ -404,12 +474,12 @@ static void settle(struct party *party)
 		struct queue *queue = &party->queues[kind];
 
 		for (int i = queue->next; i < queue->posted; i++)
-			if (queue->failed || queue->records[i].signaled)
+			if (queue->failed || record_of(queue, i)->signaled)
 				wrong(queue, i, NULL, "not completed");
 	}
 }
 
-static int traffic(void)
+static int traffic(u32 more)
 {
 	int depth = 2 + below(&dice, below(&dice, 2) ? 10 : MOST_DEPTH - 2);
 
@@ -425,6 +495,7 @@ static int traffic(void)
 	for (int pair = 0; pair < pairs; pair++)
 		for (int at = 0; at < 2; at++)
 			send_some(parties[pair][at], below(&dice, depth));
+	go_on(more);
 	poll_for(below(&dice, 2) ? 0 : below(&dice, 20));
 	for (int pair = 0; pair < pairs; pair++)
 		try(end_traffic(pair));
@@ -432,14 +503,17 @@ static int traffic(void)
 	return 0;
 }
 
-static int run_case(void)
+static int run_case(u32 average)
 {
 	static const enum ib_poll_context contexts[] = {
 		IB_POLL_DIRECT, IB_POLL_SOFTIRQ, IB_POLL_WORKQUEUE,
 	};
-	int error = 0;
+	int error;
+	u32 more;
 
 	prandom_seed_state(&dice, current_case);
+	more = below(&dice, 2) ? 0 : below(&dice, 4 * average + 1);
+	goes_on = more;
 	pairs = 1 + below(&dice, MOST_PAIRS);
 	for (int at = 0; at < 2; at++) {
 		u32 vector = below(&dice, devices[at]->num_comp_vectors);
@@ -449,7 +523,7 @@ static int run_case(void)
 				      contexts[below(&dice, ARRAY_SIZE(contexts))]);
 		check(!IS_ERR(cqs[at]), "alloc_cq: %pe", cqs[at]);
 	}
-	error = traffic();
+	error = traffic(more);
 	for (int pair = 0; pair < pairs; pair++)
 		for (int at = 0; at < 2; at++) {
 			if (!IS_ERR_OR_NULL(parties[pair][at]->qp))
@@ -468,6 +542,8 @@ static int run_case(void)
 
 static int run(void)
 {
+	ktime_t began = ktime_get();
+
 	for (int at = 0; at < 2; at++) {
 		struct ib_port_attr port;
 
@@ -484,17 +560,20 @@ static int run(void)
 			check(parties[pair][at], "out of memory");
 		}
 	}
-	for (unsigned int i = 0; i < cases; i++) {
-		current_case = seed + i;
-		try(run_case());
+	check(cases, "no cases");
+	for (current_case = seed;
+	     current_case - seed < cases || atomic64_read(&accepted) < least;
+	     current_case++) {
+		try(run_case(least / cases));
 		check(!atomic_read(&wrongs), "case %u", current_case);
 		cond_resched();
 	}
 	for (int ending = 0; ending < ENDINGS; ending++)
 		check(cases < 100 || ended[ending], "no case has been '%s'",
 		      ending_names[ending]);
-	pr_info("%u cases, %lld work requests, %lld completions, all accounted for\n",
-		cases, atomic64_read(&accepted), atomic64_read(&completed));
+	pr_info("%u cases, %lld work requests, %lld completions, all accounted for, %lld ms\n",
+		current_case - seed, atomic64_read(&accepted),
+		atomic64_read(&completed), ktime_ms_delta(ktime_get(), began));
 	return 0;
 }
 

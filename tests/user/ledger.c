@@ -25,6 +25,13 @@
 #define MEMORY (256u << 10)
 #define MOST_LENGTH (128u << 10)
 #define DUE_MS 30000
+/* Traffic that has moved nothing for so long has come to an end by itself. */
+#define STILL_MS 200
+/* One message in so many is long: of a queue's first ones, and of those that follow. */
+#define LONG_ODDS 4
+#define LONG_ODDS_LATER 32
+/* Work requests of a queue, of which wr_id has 16 bits. */
+#define MOST_POSTED 60000
 /* So many cases have come to each end. */
 #define ALL_ENDINGS 100
 
@@ -59,7 +66,10 @@ static const enum ibv_wc_status ending_due[ENDINGS] = {
 struct ledger {
 	int posted;
 	int next;
+	/* One behind the last one that is signaled. */
+	int told;
 	bool failed;
+	/* Of those that have not completed yet; by index, modulo the length. */
 	bool signaled[MOST_DEPTH + 1];
 };
 
@@ -69,6 +79,8 @@ struct party {
 	struct ledger ledgers[QUEUES];
 	/* Nothing more may complete. */
 	bool closed;
+	/* What completes is followed by as much. */
+	bool goes_on;
 };
 
 static struct device devices[2];
@@ -79,7 +91,7 @@ static struct party parties[MOST_PAIRS][2];
 static int pairs, depth;
 static enum ending endings[MOST_PAIRS];
 static struct rng rng;
-static uint64_t seed = 1, accepted, total;
+static uint64_t seed = 1, accepted, total, least;
 /* How often traffic came to each end, and how often with the status that is due. */
 static unsigned int ended[ENDINGS], ended_with_due[ENDINGS];
 
@@ -88,12 +100,21 @@ static uint64_t id(int pair, enum queue_kind queue, int index)
 	return seed << 32 | (uint64_t)pair << 24 | (uint64_t)queue << 16 | index;
 }
 
+static bool *signaled(struct ledger *ledger, int index)
+{
+	return &ledger->signaled[index % ARRAY_SIZE(ledger->signaled)];
+}
+
+static void recv_one(int pair, int at, uint32_t length);
+static void send_some(int pair, int at, int most);
+
 static void on_completion(int at, const struct ibv_wc *wc)
 {
 	int pair = wc->wr_id >> 24 & 0xff, index = wc->wr_id & 0xffff;
 	enum queue_kind queue = wc->wr_id >> 16 & 0xff;
 	struct party *party;
 	struct ledger *ledger;
+	int first;
 
 	check(wc->wr_id >> 32 == (uint32_t)seed && pair < pairs && queue < QUEUES,
 	      "seed %llu: a completion of nothing: wr_id %llx",
@@ -109,12 +130,13 @@ static void on_completion(int at, const struct ibv_wc *wc)
 	RIGHT(index < ledger->posted, "never posted");
 	RIGHT(index >= ledger->next, "for the second time");
 	RIGHT(wc->qp_num == party->qp_num, "of another queue pair");
+	first = ledger->next;
 	for (; ledger->next < index; ledger->next++)
-		RIGHT(!ledger->signaled[ledger->next] && !ledger->failed,
+		RIGHT(!*signaled(ledger, ledger->next) && !ledger->failed,
 		      "before one that was posted earlier");
 	if (wc->status == IBV_WC_SUCCESS) {
 		RIGHT(!ledger->failed, "after a failure");
-		RIGHT(ledger->signaled[index], "though unsignaled");
+		RIGHT(*signaled(ledger, index), "though unsignaled");
 	} else {
 		RIGHT(!ledger->failed || wc->status == IBV_WC_WR_FLUSH_ERR,
 		      "two causes");
@@ -126,6 +148,12 @@ static void on_completion(int at, const struct ibv_wc *wc)
 #undef RIGHT
 	ledger->next++;
 	total++;
+	if (!party->goes_on || ledger->failed)
+		return;
+	if (queue == SENDS)
+		send_some(pair, at, ledger->next - first);
+	else if (ledger->posted < MOST_POSTED)
+		recv_one(pair, at, MOST_LENGTH);
 }
 
 static bool reap(int at)
@@ -149,10 +177,11 @@ static void reap_for(uint32_t ms)
 	} while (now_ms() < end);
 }
 
-static uint32_t some_length(void)
+static uint32_t some_length(int posted)
 {
-	return rng_once_in(&rng, 4) ? rng_below(&rng, MOST_LENGTH) :
-				      rng_below(&rng, 500);
+	return rng_once_in(&rng, posted < depth ? LONG_ODDS : LONG_ODDS_LATER) ?
+		       rng_below(&rng, MOST_LENGTH) :
+		       rng_below(&rng, 500);
 }
 
 static void recv_one(int pair, int at, uint32_t length)
@@ -164,13 +193,13 @@ static void recv_one(int pair, int at, uint32_t length)
 				  .sg_list = &sge,
 				  .num_sge = 1 };
 
-	ledger->signaled[ledger->posted++] = true;
+	*signaled(ledger, ledger->posted++) = true;
 	post_recv(&party->end, &wr);
 	accepted++;
 }
 
 static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
-		     uint32_t bad_rkey, uint32_t bad_lkey, bool signaled)
+		     uint32_t bad_rkey, uint32_t bad_lkey, bool is_signaled)
 {
 	struct party *party = &parties[pair][at];
 	struct ledger *ledger = &party->ledgers[SENDS];
@@ -181,12 +210,14 @@ static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = op,
-		.send_flags = (signaled ? IBV_SEND_SIGNALED : 0) |
+		.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0) |
 			      (rng_once_in(&rng, 8) ? IBV_SEND_FENCE : 0),
 		.wr.rdma = { (uintptr_t)memory[!at], mrs[!at]->rkey ^ bad_rkey },
 	};
 
-	ledger->signaled[ledger->posted++] = signaled;
+	*signaled(ledger, ledger->posted++) = is_signaled;
+	if (is_signaled)
+		ledger->told = ledger->posted;
 	post_send(&party->end, &wr);
 	accepted++;
 }
@@ -201,16 +232,49 @@ static enum ibv_wr_opcode some_op(void)
 	return ops[rng_below(&rng, ARRAY_SIZE(ops))];
 }
 
-static void send_some(int pair, int at, int most)
+/* How many sends there is room for, but for the last one. */
+static int room(int pair, int at)
 {
-	while (most-- && parties[pair][at].ledgers[SENDS].posted < depth - 1)
-		send_one(pair, at, some_op(), some_length(), 0, 0,
-			 rng_once_in(&rng, 3));
+	const struct ledger *ledger = &parties[pair][at].ledgers[SENDS];
+	int most = depth - 1 - (ledger->posted - ledger->next);
+
+	return ledger->posted + most <= MOST_POSTED ? most : 0;
 }
 
 static bool has_room(int pair, int at)
 {
-	return parties[pair][at].ledgers[SENDS].posted < depth - 1;
+	return room(pair, at) > 0;
+}
+
+static void send_some(int pair, int at, int most)
+{
+	const struct party *party = &parties[pair][at];
+	const struct ledger *ledger = &party->ledgers[SENDS];
+
+	while (most-- && has_room(pair, at)) {
+		/* Else nobody would know that more may follow. */
+		bool must_tell = party->goes_on && ledger->told <= ledger->next;
+
+		send_one(pair, at, some_op(), some_length(ledger->posted), 0, 0,
+			 rng_once_in(&rng, 3) || must_tell);
+	}
+}
+
+/* Has traffic go on until so many more work requests have been accepted, or nothing
+ * moves any more. */
+static void go_on(uint64_t more)
+{
+	uint64_t enough = accepted + more, moved = now_ms();
+
+	while (accepted < enough && now_ms() < moved + STILL_MS) {
+		if (reap(0) | reap(1))
+			moved = now_ms();
+		else
+			sched_yield();
+	}
+	for (int pair = 0; pair < pairs; pair++)
+		for (int at = 0; at < 2; at++)
+			parties[pair][at].goes_on = false;
 }
 
 /* What completed before the end of a queue pair may still be in the CQ; after it,
@@ -312,13 +376,15 @@ static void settle(int pair)
 	}
 }
 
-static void create_pair(int pair)
+static void create_pair(int pair, bool goes_on)
 {
 	struct path_options path = default_path;
 
+	endings[pair] = rng_below(&rng, ENDINGS);
 	path.timeout = 8;
 	path.retries = 1;
-	path.rnr_retries = 1;
+	/* Else what is sent too early is the end. */
+	path.rnr_retries = goes_on && endings[pair] != NOT_READY ? 7 : 1;
 	path.rd_atomic = 1 + rng_below(&rng, 4);
 	for (int at = 0; at < 2; at++) {
 		struct party *party = &parties[pair][at];
@@ -339,14 +405,18 @@ static void create_pair(int pair)
 		party->end.qp = ibv_create_qp(devices[at].pd, &init);
 		check(party->end.qp, "create_qp: %m");
 		party->qp_num = party->end.qp->qp_num;
+		party->goes_on = goes_on &&
+				 (!at || endings[pair] != NOT_READY);
 	}
-	endings[pair] = rng_below(&rng, ENDINGS);
 	end_connect(&parties[pair][0].end, &parties[pair][1].end, &path);
 }
 
-static void run_seed(void)
+static void run_seed(uint64_t average)
 {
+	uint64_t more;
+
 	rng_seed(&rng, seed);
+	more = rng_once_in(&rng, 2) ? 0 : 4 * average * rng_below(&rng, 1000) / 1000;
 	pairs = 1 + rng_below(&rng, MOST_PAIRS);
 	depth = 2 + (rng_once_in(&rng, 2) ? rng_below(&rng, 10) :
 					    rng_below(&rng, MOST_DEPTH - 2));
@@ -356,7 +426,7 @@ static void run_seed(void)
 		check(cqs[at], "create_cq: %m");
 	}
 	for (int pair = 0; pair < pairs; pair++)
-		create_pair(pair);
+		create_pair(pair, more);
 	for (int pair = 0; pair < pairs; pair++)
 		for (int at = 0; at < 2; at++) {
 			int recvs = rng_below(&rng, depth);
@@ -370,6 +440,7 @@ static void run_seed(void)
 		send_some(pair, 0, rng_below(&rng, depth));
 		send_some(pair, 1, rng_below(&rng, depth));
 	}
+	go_on(more);
 	reap_for(rng_once_in(&rng, 2) ? 0 : rng_below(&rng, 20));
 	for (int pair = 0; pair < pairs; pair++)
 		end_traffic(pair);
@@ -397,10 +468,12 @@ int main(int argc, char **argv)
 		{ 'b', "DEV[:PORT]", .text = &names[1] },
 		{ 'n', "SEEDS", .u64 = &count },
 		{ 's', "FIRST-SEED", .u64 = &seed },
+		{ 'w', "LEAST-WORK-REQUESTS", .u64 = &least },
 		{},
 	};
 
 	options_read(argc, argv, options, NULL);
+	check(count, "no seeds");
 	for (int at = 0; at < 2; at++) {
 		device_open(&devices[at], names[at]);
 		memory[at] = aligned_alloc(4096, MEMORY);
@@ -409,8 +482,9 @@ int main(int argc, char **argv)
 				     ALL_ACCESS);
 		check(mrs[at], "reg_mr: %m");
 	}
-	for (end = seed + count; seed < end; seed++)
-		run_seed();
+	for (end = seed + count; seed < end || accepted < least; seed++)
+		run_seed(least / count);
+	count += seed - end;
 	for (int at = 0; at < 2; at++) {
 		check(!ibv_dereg_mr(mrs[at]), "dereg_mr: %m");
 		device_close(&devices[at]);

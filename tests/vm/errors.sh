@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 600 -- handoff
+# vm: --kernel stock --timeout 900 -- handoff 150 1000000
 # vm-long: --kernel debug --timeout 600 -- udp
 # vm-long: --kernel debug --timeout 3000 -- handoff 3000
 # vm-long: --kernel debug --timeout 3000 -- udp 3000
@@ -8,7 +8,11 @@
 # What comes of faults, at both sides, and of work that is under way when its
 # queue pair ends.
 #
-#     errors.sh [handoff|udp [CASES]]
+#     errors.sh [handoff|udp [CASES [WORK-REQUESTS]]]
+#
+# So many cases of a program, and as many of a client in the kernel, which costs three
+# times as much; with at least so many work requests, of which the program posts three
+# quarters.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -20,9 +24,9 @@ run user errors sib0 sib1
 step "Work under way"
 run user flush sib0 sib1
 step "Random traffic to a random end"
-run user ledger -a sib0 -b sib1 -n "${2:-150}"
+run user ledger -a sib0 -b sib1 -n "${2:-150}" -w $((${3:-0} * 3 / 4))
 run user ledger -a sib1:2 -b sib1:2 -n 20 -s 100000
 step "Random traffic of a client in the kernel"
-client ledger "cases=${2:-150}"
+client ledger "cases=${2:-150}" "least=$((${3:-0} / 4))"
 no_objects
 fabric_down
