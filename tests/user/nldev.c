@@ -144,6 +144,33 @@ int nldev_index(const char *name)
 	return wanted.index;
 }
 
+/* An order. An acknowledgement might be what there is no memory for, so there is none but
+ * of a failure. */
+static int order(const struct request *request)
+{
+	int error = ask(request, NULL, NULL);
+
+	return error == EAGAIN ? 0 : error;
+}
+
+int nldev_new_link(const char *name, const char *type, const char *netdev)
+{
+	struct request request = request_of(RDMA_NLDEV_CMD_NEWLINK, 0);
+
+	add_attr(&request, RDMA_NLDEV_ATTR_DEV_NAME, name, strlen(name) + 1);
+	add_attr(&request, RDMA_NLDEV_ATTR_LINK_TYPE, type, strlen(type) + 1);
+	add_attr(&request, RDMA_NLDEV_ATTR_NDEV_NAME, netdev, strlen(netdev) + 1);
+	return order(&request);
+}
+
+int nldev_delete_link(int index)
+{
+	struct request request = request_of(RDMA_NLDEV_CMD_DELLINK, 0);
+
+	add_u32(&request, RDMA_NLDEV_ATTR_DEV_INDEX, index);
+	return order(&request);
+}
+
 static void on_entry(const struct nlattr *entry, struct nldev_counts *counts)
 {
 	int kind = counts->kinds++;

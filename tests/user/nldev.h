@@ -24,4 +24,8 @@ void nldev_open(void);
 int nldev_index(const char *name);
 struct nldev_counts nldev_count(int index);
 
+/* Makes a device of this type on a network device, and removes one: 0 or an errno. */
+int nldev_new_link(const char *name, const char *type, const char *netdev);
+int nldev_delete_link(int index);
+
 #endif

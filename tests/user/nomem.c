@@ -28,6 +28,8 @@ static void run(const char *what)
 		sweep_states(stride, &rng);
 	else if (!strcmp(what, "messages"))
 		sweep_messages(stride, &rng);
+	else if (!strcmp(what, "admin"))
+		sweep_admin(stride, &rng);
 	else
 		fail("there is no '%s'", what);
 }
@@ -45,7 +47,7 @@ int main(int argc, char **argv)
 	int operand;
 
 	operand = options_read(argc, argv, options,
-			       "objects|states|messages...");
+			       "objects|states|messages|admin...");
 	check(stride > 0, "a stride of %u", stride);
 	rng_seed(&rng, seed);
 	neighbour_start(names);
