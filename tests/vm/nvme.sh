@@ -14,6 +14,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/disk.sh"
 . "$(dirname "$0")/rails.sh"
 . "$(dirname "$0")/watched.sh"
 
@@ -27,11 +28,6 @@ case $(uname -r) in
 *debug*) size=4M ;;
 *) size=48M ;;
 esac
-
-# put VALUE FILE
-put() {
-	printf %s "$1" >"$2" || fail "$2"
-}
 
 # target_up: exports a file as a disk at $FAR.
 target_up() {
@@ -76,20 +72,6 @@ detach() {
 	run timeout -k 5 60 nvme disconnect -n $NQN
 }
 
-# verified JOB [OPTION]...: fio writes blocks that tell what they are, and reads them.
-verified() {
-	local name=$1
-	shift
-	printf '$ fio %s %s\n' "$name" "$*"
-	timeout -k 5 200 fio --name="$name" --filename="$DISK" --direct=1 --ioengine=libaio \
-		--size=$size --verify=crc32c --verify_fatal=1 "$@" >/tmp/fio 2>&1 || {
-		cat /tmp/fio
-		dmesg | tail -n 20
-		fail "fio $name"
-	}
-	grep -E 'READ:|WRITE:' /tmp/fio
-}
-
 # protected: both ends of all connections have an alternate path, and may migrate.
 protected() {
 	within 60 ends $CONNECTIONS 'alternate [1-9]' && within 60 armed $CONNECTIONS || {
@@ -103,7 +85,7 @@ survives() {
 	local before job
 	protected
 	before=$(seen migrations)
-	verified outage --rw=randwrite --bs=16k --iodepth=8 --io_size=2M --rate=256k &
+	verified outage --size=$size --rw=randwrite --bs=16k --iodepth=8 --io_size=2M --rate=256k &
 	job=$!
 	sleep 1
 	cut_off "$1"
@@ -145,9 +127,9 @@ if [ "${2:-}" = failover ]; then
 	exit
 fi
 step "Written and read back"
-verified large --rw=write --bs=128k --iodepth=8
-verified small --rw=randwrite --bs=4k --iodepth=16 --io_size=4M
-verified mixed --rw=randwrite --bsrange=4k-256k --iodepth=8 --io_size=8M
+verified large --size=$size --rw=write --bs=128k --iodepth=8
+verified small --size=$size --rw=randwrite --bs=4k --iodepth=16 --io_size=4M
+verified mixed --size=$size --rw=randwrite --bsrange=4k-256k --iodepth=8 --io_size=8M
 step "The same bytes, whoever looks at them"
 run dd if=/dev/urandom of=/tmp/bytes bs=1M count=8 status=none
 run dd if=/tmp/bytes of="$DISK" bs=1M oflag=direct status=none
@@ -162,7 +144,7 @@ run cmp -n 8388608 /tmp/bytes "$DISK"
 
 if [ "${2:-}" = reconnect ]; then
 	step "The port of the target is down for ten seconds"
-	verified outage --rw=randwrite --bs=16k --iodepth=8 --io_size=8M --rate=512k &
+	verified outage --size=$size --rw=randwrite --bs=16k --iodepth=8 --io_size=8M --rate=512k &
 	job=$!
 	sleep 3
 	# Ports 1 and 2 of the switch are those of sib0.

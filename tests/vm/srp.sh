@@ -11,14 +11,7 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
-
-TARGET=/sys/kernel/config/target
-BACKING=$TARGET/core/fileio_0/disk
-
-# put VALUE FILE
-put() {
-	printf %s "$1" >"$2" || fail "$2"
-}
+. "$(dirname "$0")/disk.sh"
 
 # hex FILE: what a GID or GUID in sysfs is without colons.
 hex() {
@@ -26,12 +19,9 @@ hex() {
 }
 
 target_up() {
-	TPG=$TARGET/srpt/0x$(hex /sys/class/infiniband/sib1/ports/1/gids/0)
+	TPG=$LIO/srpt/0x$(hex /sys/class/infiniband/sib1/ports/1/gids/0)
 	TPG=$TPG/${TPG##*/}
-	truncate -s 64M /tmp/disk
-	run mkdir -p $BACKING
-	put fd_dev_name=/tmp/disk,fd_dev_size=67108864 $BACKING/control
-	put 1 $BACKING/enable
+	backing_up
 	run mkdir -p "$TPG/lun/lun_0"
 	run ln -s $BACKING "$TPG/lun/lun_0/disk"
 	# The initiator is who it says it is: by the GUID of its port.
@@ -47,49 +37,22 @@ attach() {
 	service=$(hex /sys/class/infiniband/sib0/node_guid)
 	put "id_ext=$service,ioc_guid=$service,service_id=$service,pkey=ffff,dgid=$(hex /sys/class/infiniband/sib1/ports/1/gids/0)" \
 		/sys/class/infiniband_srp/srp-sib0-1/add_target
-	within 20 found || fail "there is no disk"
-}
-
-found() {
-	local vendor
-	for vendor in /sys/block/sd*/device/vendor; do
-		[[ $(cat "$vendor" 2>/dev/null) == LIO-ORG* ]] || continue
-		DISK=${vendor#/sys/block/}
-		DISK=/dev/${DISK%%/*}
-		[ -b "$DISK" ] && return
-	done
-	return 1
-}
-
-# verified JOB [OPTION]...: fio writes blocks that tell what they are, and reads them.
-verified() {
-	local name=$1
-	shift
-	printf '$ fio %s %s\n' "$name" "$*"
-	timeout -k 5 100 fio --name="$name" --filename="$DISK" --direct=1 --ioengine=libaio \
-		--size=32M --verify=crc32c --verify_fatal=1 "$@" >/tmp/fio 2>&1 || {
-		cat /tmp/fio
-		dmesg | tail -n 20
-		fail "fio $name"
-	}
-	grep -E 'READ:|WRITE:' /tmp/fio
+	within 20 exported_found || fail "there is no disk"
 }
 
 managed_by_module
 datapath "${1:-handoff}"
 run modprobe sib
-mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
 underlay sibnet0
 hca_up sib0 sibnet0
 hca_up sib1 sibnet0
 wait_active 60 sib0 sib1
-run modprobe target_core_file
 # The first HCA names the service.
 run modprobe ib_srpt srpt_service_guid="0x$(hex /sys/class/infiniband/sib0/node_guid)"
 run modprobe sd_mod
 run modprobe ib_srp
 target_up
 attach
-verified large --rw=write --bs=128k --iodepth=8
-verified small --rw=randwrite --bs=4k --iodepth=16 --io_size=4M
+verified large --size=32M --rw=write --bs=128k --iodepth=8
+verified small --size=32M --rw=randwrite --bs=4k --iodepth=16 --io_size=4M
 run cmp -n 1048576 /tmp/disk "$DISK"
