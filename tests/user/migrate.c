@@ -9,7 +9,8 @@
  *     migrate call PORT DEVICE ADDRESS CONNECTIONS ROUNDS TIMEOUT SLACK HOOK SEED
  *
  * TIMEOUT is the code of the ACK timeout; SLACK is how many milliseconds a busy guest may
- * take for a migration beyond the 100 that it has after its timeouts. The hook, run where
+ * take for a migration beyond the 100 that it has after its timeouts; one round, and one more
+ * of fifty, may take twice as long. The hook, run where
  * the caller is, gets "pull PORT NUMBER" to break the path by the ports of this number in
  * a way that NUMBER chooses, and "mend PORT" to repair it.
  */
@@ -37,6 +38,8 @@
 /* What a migration may take beyond its timeouts. */
 #define GRACE_MS 100
 #define IDLE_US 500
+/* One round may be late, and one more of so many. */
+#define LATE_SHARE 50
 /* Steps after a migration before the way back is repaired. */
 #define AFTERWARDS 5
 
@@ -73,6 +76,8 @@ static int wire, port = 1;
 static const char *hook;
 static struct rng rng;
 static uint64_t steps;
+/* Rounds that took too long. */
+static int late;
 
 /* The two processes. */
 
@@ -491,8 +496,13 @@ static uint64_t lose(uint64_t slack)
 	if (there > here)
 		here = there;
 	here = here > pulled ? here - pulled : 0;
-	check(here <= limit + slack, "%llu ms, not %llu", (unsigned long long)here,
-	      (unsigned long long)limit);
+	check(here <= 2 * limit + slack, "%llu ms, not %llu",
+	      (unsigned long long)here, (unsigned long long)limit);
+	if (here > limit + slack) {
+		printf("late: %llu ms, not %llu\n", (unsigned long long)here,
+		       (unsigned long long)limit);
+		late++;
+	}
 	return here;
 }
 
@@ -542,6 +552,8 @@ static void call(int rounds, uint64_t slack)
 		longest = took > longest ? took : longest;
 	}
 	began = now_ms() - began;
+	/* A machine that is busy for a moment makes a round late now and then; what is wrong, most. */
+	check(late <= 1 + rounds / LATE_SHARE, "%d of %d rounds are late", late, rounds);
 	ends = true;
 	await_all(all_over, "over");
 	tell(END);

@@ -19,9 +19,9 @@
 #define SERVICE 0x02ff000000005678ull
 /* Of connections alone. */
 #define CONNECTIONS 0x02ff000000005679ull
-/* 4.2 ms to answer; 268 ms; 8.6 s. */
+/* 4.2 ms to answer; 4.3 s, 8.6 s: whoever counts datagrams is to see none twice. */
 #define HASTY 10
-#define RESPONSE 16
+#define RESPONSE 20
 #define PATIENT 21
 #define RETRIES 15
 #define INVALID_SERVICE 8

@@ -35,7 +35,8 @@ cm() {
 	on_far timeout -k 5 90 "${server[@]}" >/tmp/server 2>&1 &
 	pid=$!
 	if [ "$port" = 0 ]; then
-		sleep 2
+		# Nothing tells who listens at a GID.
+		sleep 5
 	else
 		within 20 cm_listens "$port"
 	fi || {

@@ -105,8 +105,16 @@ grep -q ' configured up switch 0x' "$(views v0)" || fail "v0 does not say that i
 step "Another key at one end"
 key $CONFIG/b/key "another secret"
 stays_down
-[ "$(refused v0)" -gt 5 ] || fail "$(refused v0) handshakes refused at v0"
-[ "$(refused v1)" -gt 5 ] || fail "$(refused v1) handshakes refused at v1"
+refuses() {
+	[ "$(refused "$1")" -gt 5 ]
+}
+for end in v0 v1; do
+	within 20 refuses $end || fail "$(refused $end) handshakes refused at $end"
+done
+both_say_why() {
+	[ "$(said 'waits: its other end has')" -ge 2 ]
+}
+within 20 both_say_why || fail "the log does not say why at each end"
 [ "$(said 'waits: its other end has')" = 2 ] || fail "the log does not say once at each end why"
 
 grep -q ' configured waits [0-9]* ms: its other end has' "$(views v0)" || fail "v0 does not say why: $(cat "$(views v0)")"

@@ -54,7 +54,11 @@ shows 'PortXmitPkts:\.*[1-9]' perfquery -x "$(lid sib0)" 1
 step "Datagrams of the general service interface"
 ibping -S -C sib1 &
 server=$!
-sleep 1
+# A request that comes before the server is answered by the kernel.
+answers() {
+	timeout 20 ibping -c 1 -C sib0 -L "$(lid sib1)" | grep -q '1 received'
+}
+within 20 answers || fail "ibping does not answer"
 shows '3 received, 0% packet loss' ibping -c 3 -C sib0 -L "$(lid sib1)"
 kill $server
 
