@@ -4,9 +4,10 @@
  *
  *     rds LOCAL REMOTE COUNT
  *
- * Each host sends so many datagrams of all sizes. All that come must be those that the
- * other one sent, in that order, with each byte as it was. Says so and stays until it is
- * killed, because a socket that is closed takes along what is on its way.
+ * Says that it is bound, and waits for a line: what comes for an address that no socket
+ * has is lost. Then each host sends so many datagrams of all sizes. All that come must be
+ * those that the other one sent, in that order, with each byte as it was. Says so and stays
+ * until it is killed, because a socket that is closed takes along what is on its way.
  */
 
 #include "common.h"
@@ -87,6 +88,9 @@ int main(int argc, char **argv)
 	      "no RDS over InfiniBand: %m");
 	check(!bind(rds, (struct sockaddr *)&local, sizeof(local)),
 	      "bind: %m");
+	puts("bound");
+	fflush(stdout);
+	check(getchar() != EOF, "nobody says when to begin");
 	while (sent < count || received < count) {
 		struct pollfd it = { .fd = rds, .events = POLLIN };
 

@@ -11,6 +11,10 @@
 . "$(dirname "$0")/user.sh"
 
 LOCAL=10.8.0.$NODE REMOTE=10.8.0.$((3 - NODE))
+# What the program is told when to begin by.
+GO=/tmp/go
+run mkfifo $GO
+exec 3<>$GO
 
 # The debug kernel is a lot slower.
 case $(uname -r) in
@@ -24,9 +28,11 @@ finished() {
 
 # datagrams NAME: there and back.
 datagrams() {
-	barrier "$1-begins"
-	"$USER_PROGRAMS/rds" $LOCAL $REMOTE $count >/tmp/rds 2>&1 &
+	"$USER_PROGRAMS/rds" $LOCAL $REMOTE $count <$GO >/tmp/rds 2>&1 &
 	PROGRAM=$!
+	within "$soon" grep -q bound /tmp/rds || fail "$1: $(cat /tmp/rds)"
+	barrier "$1-begins"
+	echo >&3
 	within "$soon" finished
 	grep 'bytes right' /tmp/rds || fail "$1: $(cat /tmp/rds)"
 	barrier "$1-ends"
@@ -56,6 +62,8 @@ if [ "$NODE" = 2 ]; then
 	run ip link set eth0 up
 	within "$soon" port_active sib0 || fail "the port is not active"
 fi
+barrier mended
+pings $REMOTE 1000 2
 datagrams second
 run modprobe -r rds_rdma
 barrier end
