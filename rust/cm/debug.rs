@@ -7,6 +7,8 @@ use crate::tables::Shared;
 use crate::watch::Level;
 use kernel::fmt;
 use kernel::prelude::*;
+use kernel::str::parse_int::ParseInt;
+use kernel::str::BStr;
 use kernel::sync::Arc;
 use proto::cm::{
     Conn,
@@ -27,6 +29,7 @@ use rdma::sync::{
 pub(crate) struct Files {
     _datagrams: ControlFile<Datagrams>,
     _connections: ControlFile<Connections>,
+    _comm_ids: ControlFile<CommIds>,
     _questions: ControlFile<Questions>,
     _watched: ControlFile<Watched>,
     _hcas: ControlFile<Hcas>,
@@ -40,6 +43,7 @@ impl Files {
         Ok(Self {
             _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(shared.clone()))?,
             _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
+            _comm_ids: ControlFile::new(&dir, c"comm_ids", CommIds(shared.clone()))?,
             _questions: ControlFile::new(&dir, c"questions", Questions(shared.clone()))?,
             _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
             _hcas: ControlFile::new(&dir, c"hcas", Hcas(shared))?,
@@ -104,6 +108,36 @@ impl Control for Connections {
         for connection in self.0.connections().map_err(|_| fmt::Error)? {
             connection.inspect(|conn| line(f, conn))?;
         }
+        Ok(())
+    }
+}
+
+/// `comm_ids`: the communication IDs that the next connections get, of this side, a line each: 0 is any. For tests, as
+/// two connection managers of an HCA can have the same by chance.
+struct CommIds(Arc<Shared>);
+
+impl Control for CommIds {
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        for id in self.0.ordered_ids().map_err(|_| fmt::Error)? {
+            writeln!(f, "{id:#010x}")?;
+        }
+        Ok(())
+    }
+
+    fn store(&self, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, text: &str) -> Result {
+        let mut ids = KVec::new();
+        for word in text.split_ascii_whitespace() {
+            ids.push(
+                u32::from_str(BStr::from_bytes(word.as_bytes()))?,
+                GFP_KERNEL,
+            )?;
+        }
+        self.0.order_ids(ids);
         Ok(())
     }
 }

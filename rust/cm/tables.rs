@@ -59,6 +59,8 @@ struct Tables {
     questions: RBTree<Name, Arc<Question>>,
     /// How many of the questions are of peers.
     asked: u32,
+    /// See [`Shared::order_ids`].
+    ordered_ids: KVec<u32>,
 }
 
 /// What has become of datagrams.
@@ -120,6 +122,7 @@ impl Shared {
                         queue_pairs: RBTree::new(),
                         questions: RBTree::new(),
                         asked: 0,
+                        ordered_ids: KVec::new(),
                     },
                     "Shared::tables"
                 ),
@@ -309,8 +312,30 @@ impl Shared {
         Ok(all)
     }
 
-    /// A communication ID that no connection has, nor one of ib_cm that is known.
+    /// Has the next connections be called by these communication IDs, as far as no connection here is; 0 leaves one
+    /// alone. For tests: so they can have the name of one of ib_cm.
+    pub(crate) fn order_ids(&self, ids: KVec<u32>) {
+        let old = core::mem::replace(&mut self.tables.lock().ordered_ids, ids);
+        drop(old);
+    }
+
+    /// Those of [`order_ids`](Self::order_ids) that no connection has got yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn ordered_ids(&self) -> Result<KVec<u32>> {
+        let mut copy = KVec::new();
+        copy.extend_from_slice(&self.tables.lock().ordered_ids, GFP_KERNEL)?;
+        Ok(copy)
+    }
+
+    /// A communication ID that no connection has, nor one of ib_cm that is known, unless another was ordered.
     pub(crate) fn comm_id(&self) -> u32 {
+        let ordered = self.tables.lock().ordered_ids.remove(0).unwrap_or(0);
+        if ordered != 0 && self.connection(ordered).is_none() {
+            return ordered;
+        }
         loop {
             let id = rdma::random::u32();
             if id != 0 && self.connection(id).is_none() && !self.watch.has_id(id) {

@@ -237,18 +237,21 @@ void ask_bare(struct side *from, struct side *to, uint64_t service,
 	to->id = expect_told(to, SIB_CM_REQ_RECEIVED).id;
 }
 
-void connect_bare(struct side *from, struct side *to, uint64_t service)
+void accept_bare(struct side *from, struct side *to)
 {
-	struct sib_cm_send_rep rep = { .qpn = bare_qpn() };
-	struct sib_cm_send rtu = {};
+	struct sib_cm_send_rep rep = { .id = to->id, .qpn = bare_qpn() };
+	struct sib_cm_send rtu = { .id = from->id };
 
-	ask_bare(from, to, service, 1);
-	rep.id = to->id;
-	rtu.id = from->id;
 	order(to, SIB_CM_IOC_SEND_REP, &rep);
 	expect_told(from, SIB_CM_REP_RECEIVED);
 	order(from, SIB_CM_IOC_SEND_RTU, &rtu);
 	expect_told(to, SIB_CM_RTU_RECEIVED);
+}
+
+void connect_bare(struct side *from, struct side *to, uint64_t service)
+{
+	ask_bare(from, to, service, 1);
+	accept_bare(from, to);
 }
 
 void part_bare(struct side *from, struct side *to)

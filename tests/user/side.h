@@ -72,6 +72,7 @@ void advance(struct side *side, enum ibv_qp_state state);
  */
 void ask_bare(struct side *from, struct side *to, uint64_t service,
 	      uint8_t port);
+void accept_bare(struct side *from, struct side *to);
 void connect_bare(struct side *from, struct side *to, uint64_t service);
 void part_bare(struct side *from, struct side *to);
 

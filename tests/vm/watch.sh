@@ -39,14 +39,6 @@ all_protected() {
 	[ "$count" -ge 2 ] && ends "$count" 'alternate [1-9]' && armed "$count"
 }
 
-# fails_over PORT: that port goes, and both ends go over to the other one.
-fails_over() {
-	local before
-	before=$(seen migrations)
-	cut_off "$1"
-	within 90 moved $((before + 2)) || gives_up "nothing has migrated"
-}
-
 # levels NAME: what is done for connections at both HCAs.
 levels() {
 	echo "$1" >$POLICY/sib0/watch && echo "$1" >$POLICY/sib1/watch || fail "no level $1"

@@ -54,6 +54,14 @@ moved() {
 	[ "$(seen migrations)" -ge "$1" ]
 }
 
+# fails_over PORT: that port goes, and both ends go over to the other one.
+fails_over() {
+	local before
+	before=$(seen migrations)
+	cut_off "$1"
+	within 90 moved $((before + 2)) || gives_up "nothing has migrated"
+}
+
 # gives_up TEXT...: what is known, and the end.
 gives_up() {
 	cat $SEEN
