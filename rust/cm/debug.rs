@@ -27,12 +27,8 @@ use rdma::sync::{
 
 /// The files of the manager.
 pub(crate) struct Files {
-    _datagrams: ControlFile<Datagrams>,
-    _connections: ControlFile<Connections>,
+    _views: [ControlFile<View>; 5],
     _comm_ids: ControlFile<CommIds>,
-    _questions: ControlFile<Questions>,
-    _watched: ControlFile<Watched>,
-    _hcas: ControlFile<Hcas>,
     _dir: Dir,
 }
 
@@ -40,36 +36,55 @@ impl Files {
     /// Makes the files.
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
         let dir = Dir::new(c"sib_cm");
+        let view = |name, show: Show| {
+            let shared = shared.clone();
+            ControlFile::new(&dir, name, View { shared, show })
+        };
         Ok(Self {
-            _datagrams: ControlFile::new(&dir, c"datagrams", Datagrams(shared.clone()))?,
-            _connections: ControlFile::new(&dir, c"connections", Connections(shared.clone()))?,
+            _views: [
+                view(c"datagrams", datagrams)?,
+                view(c"connections", connections)?,
+                view(c"questions", questions)?,
+                view(c"watched", watched)?,
+                view(c"hcas", hcas)?,
+            ],
             _comm_ids: ControlFile::new(&dir, c"comm_ids", CommIds(shared.clone()))?,
-            _questions: ControlFile::new(&dir, c"questions", Questions(shared.clone()))?,
-            _watched: ControlFile::new(&dir, c"watched", Watched(shared.clone()))?,
-            _hcas: ControlFile::new(&dir, c"hcas", Hcas(shared))?,
             _dir: dir,
         })
     }
 }
 
-/// `datagrams`: how many were left to ib_cm, and how many taken.
-struct Datagrams(Arc<Shared>);
+/// What a file shows.
+type Show = fn(&Shared, Cx<'_, Unlocked>, Sleepable<'_>, &mut fmt::Formatter<'_>) -> fmt::Result;
 
-impl Control for Datagrams {
+/// A file that is read only.
+struct View {
+    shared: Arc<Shared>,
+    show: Show,
+}
+
+impl Control for View {
     fn show(
         &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        let (passed, consumed) = self.0.tally.get();
-        writeln!(f, "passed {passed}")?;
-        writeln!(f, "consumed {consumed}")
+        (self.show)(&self.shared, cx, s, f)
     }
 }
 
-/// `connections`: one line each.
-struct Connections(Arc<Shared>);
+/// How many datagrams were left to ib_cm, and how many taken.
+fn datagrams(
+    shared: &Shared,
+    _cx: Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let (passed, consumed) = shared.tally.get();
+    writeln!(f, "passed {passed}")?;
+    writeln!(f, "consumed {consumed}")
+}
 
 /// What there is to see of a connection: both ends' names for it and their queue pairs, its state, and its paths by
 /// LIDs.
@@ -98,18 +113,64 @@ fn line(f: &mut fmt::Formatter<'_>, conn: &Conn) -> fmt::Result {
     }
 }
 
-impl Control for Connections {
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        for connection in self.0.connections().map_err(|_| fmt::Error)? {
-            connection.inspect(|conn| line(f, conn))?;
-        }
-        Ok(())
+/// The connections, a line each.
+fn connections(
+    shared: &Shared,
+    _cx: Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for connection in shared.connections().map_err(|_| fmt::Error)? {
+        connection.inspect(|conn| line(f, conn))?;
     }
+    Ok(())
+}
+
+/// What has been done for connections of ib_cm, and one line for each of them.
+fn watched(
+    shared: &Shared,
+    cx: Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    shared.watch.show(cx, s, f)
+}
+
+/// HCAs by their GUIDs, in which mode they are, and what is done for connections of ib_cm.
+fn hcas(
+    shared: &Shared,
+    _cx: Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    shared.each_device(|device| {
+        let mode = Mode::new(device.adapter.is_dedicated()).name();
+        let level = Level::of(device).name();
+        writeln!(f, "{:016x} {mode} watch {level}", device.adapter.guid())
+    })
+}
+
+fn question_line(f: &mut fmt::Formatter<'_>, it: &Resolution) -> fmt::Result {
+    writeln!(
+        f,
+        "{:#010x} {:?} service {:#018x}",
+        it.request_id(),
+        it.state(),
+        it.service_id(),
+    )
+}
+
+/// The questions that are asked, here or by a peer, a line each.
+fn questions(
+    shared: &Shared,
+    _cx: Cx<'_, Unlocked>,
+    _s: Sleepable<'_>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    for question in shared.questions().map_err(|_| fmt::Error)? {
+        question.inspect(|it| question_line(f, it))?;
+    }
+    Ok(())
 }
 
 /// `comm_ids`: the communication IDs that the next connections get, of this side, a line each: 0 is any. For tests, as
@@ -138,65 +199,6 @@ impl Control for CommIds {
             )?;
         }
         self.0.order_ids(ids);
-        Ok(())
-    }
-}
-
-/// `watched`: what has been done for connections of ib_cm, and one line for each of them.
-struct Watched(Arc<Shared>);
-
-impl Control for Watched {
-    fn show(
-        &self,
-        cx: Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        self.0.watch.show(cx, s, f)
-    }
-}
-
-/// `hcas`: by their GUIDs, in which mode they are, and what is done for connections of ib_cm.
-struct Hcas(Arc<Shared>);
-
-impl Control for Hcas {
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        self.0.each_device(|device| {
-            let mode = Mode::new(device.adapter.is_dedicated()).name();
-            let level = Level::of(device).name();
-            writeln!(f, "{:016x} {mode} watch {level}", device.adapter.guid())
-        })
-    }
-}
-
-/// `questions`: one line for each that is asked, here or by a peer.
-struct Questions(Arc<Shared>);
-
-fn question_line(f: &mut fmt::Formatter<'_>, it: &Resolution) -> fmt::Result {
-    writeln!(
-        f,
-        "{:#010x} {:?} service {:#018x}",
-        it.request_id(),
-        it.state(),
-        it.service_id(),
-    )
-}
-
-impl Control for Questions {
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        for question in self.0.questions().map_err(|_| fmt::Error)? {
-            question.inspect(|it| question_line(f, it))?;
-        }
         Ok(())
     }
 }
