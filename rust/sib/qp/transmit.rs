@@ -369,8 +369,10 @@ impl State {
         if !fresh && !own.lane.leads_to(&address) {
             return Step::Find(own, address);
         }
-        let exhausted = !run.charge();
-        if !exhausted && self.machine.has_output() && own.fetch(qp, self, cx) {
+        // To find nothing costs nothing, and is no reason for somebody else to look.
+        let has_output = self.machine.has_output();
+        let exhausted = has_output && !run.charge();
+        if has_output && !exhausted && own.fetch(qp, self, cx) {
             if own.end.is_none() {
                 own.end = own.lane.end();
             }
