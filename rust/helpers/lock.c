@@ -14,3 +14,13 @@ void sib_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
 {
 	spin_unlock_irqrestore(lock, flags);
 }
+
+void sib_helper_bh_disable(void)
+{
+	local_bh_disable();
+}
+
+void sib_helper_bh_enable(void)
+{
+	local_bh_enable();
+}

@@ -2,9 +2,12 @@
 #ifndef SIB_HELPERS_LOCK_H
 #define SIB_HELPERS_LOCK_H
 
+#include <linux/bottom_half.h>
 #include <linux/spinlock.h>
 
 unsigned long sib_helper_spin_lock_irqsave(spinlock_t *lock);
 void sib_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+void sib_helper_bh_disable(void);
+void sib_helper_bh_enable(void);
 
 #endif

@@ -59,7 +59,51 @@ struct Waiting {
     armed: Option<Instant>,
 }
 
+/// Who does not wait any longer.
+enum Leaving {
+    Nobody,
+    All(Seats),
+    /// Who has just come, and has more holders than can be counted.
+    One,
+}
+
 impl Waiting {
+    /// Has `qp`, to which so many messages have been posted, wait.
+    fn add(
+        &mut self,
+        qp: &Held<Qp>,
+        messages: u32,
+        patience: &Patience,
+        clock: &Timer<Hca, CLOCK>,
+    ) -> Leaving {
+        self.limit = if self.count == 0 {
+            patience.limit
+        } else {
+            patience.limit.min(self.limit)
+        };
+        if qp.boards() {
+            let passenger = qp.try_clone();
+            if passenger.is_none() {
+                qp.alights();
+                return Leaving::One;
+            }
+            if let Some(seat) = self.qps.get_mut(self.count) {
+                *seat = passenger;
+            }
+            self.count = self.count.wrapping_add(1);
+        }
+        self.messages = self.messages.saturating_add(messages);
+        if self.messages >= FULL || self.count >= SEATS {
+            return Leaving::All(self.take());
+        }
+        let due = patience.due.min(self.limit);
+        self.due = due;
+        if self.armed.is_none_or(|at| due < at) {
+            self.armed = clock.arm(due.nanos()).then_some(due);
+        }
+        Leaving::Nobody
+    }
+
     /// Takes all that wait. What is posted to them from now on makes them wait again.
     fn take(&mut self) -> Seats {
         self.count = 0;
@@ -116,42 +160,17 @@ impl Convoy {
         patience: &Patience,
     ) {
         let convoy = &qp.hca.convoy;
-        let mut passenger = None;
-        if qp.boards() {
-            passenger = qp.try_clone();
-            if passenger.is_none() {
-                // It has more holders than can be counted.
-                qp.alights();
-                return Qp::transmit(qp, cx, irqs, run);
+        // Those who leave may be of others, and nobody else sends what they have.
+        irqs.undisturbed(cx, |cx| {
+            let leaving = cx
+                .lock(&convoy.waiting)
+                .add(qp, messages, patience, &convoy.clock);
+            match leaving {
+                Leaving::Nobody => {}
+                Leaving::All(qps) => Self::leave(&qps, cx, irqs, run),
+                Leaving::One => Qp::transmit(qp, cx, irqs, run),
             }
-        }
-        let leaving = {
-            let mut waiting = cx.lock(&convoy.waiting);
-            if waiting.count == 0 {
-                waiting.limit = patience.limit;
-            }
-            if passenger.is_some() {
-                let count = waiting.count;
-                if let Some(seat) = waiting.qps.get_mut(count) {
-                    *seat = passenger;
-                }
-                waiting.count = count.wrapping_add(1);
-            }
-            waiting.messages = waiting.messages.saturating_add(messages);
-            let due = patience.due.min(waiting.limit);
-            waiting.due = due;
-            if waiting.messages >= FULL || waiting.count >= SEATS {
-                Some(waiting.take())
-            } else {
-                if waiting.armed.is_none_or(|at| due < at) {
-                    waiting.armed = convoy.clock.arm(due.nanos()).then_some(due);
-                }
-                None
-            }
-        };
-        if let Some(qps) = leaving {
-            Self::leave(&qps, cx, irqs, run);
-        }
+        });
     }
 
     /// Has those that have waited transmit.

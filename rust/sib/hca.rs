@@ -15,7 +15,6 @@ use crate::fabric::{
 use crate::guid::HcaGuids;
 use crate::mad::Orders;
 use crate::mcast::Groups;
-use crate::pace::Pace;
 use crate::qp::Qp;
 use crate::rail::{
     Rail,
@@ -105,8 +104,6 @@ pub(crate) struct Hca {
     pub(crate) queue: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
     pub(crate) memory: Queue,
-    /// Who posts to its queue pairs, and how fast.
-    pub(crate) pace: Pace,
     /// Those that send together.
     #[pin]
     pub(crate) convoy: Convoy,
@@ -185,7 +182,6 @@ impl Hca {
             is_silent: Atomic::new(false),
             queue,
             memory,
-            pace: Pace::new(),
             convoy <- Convoy::new(),
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],

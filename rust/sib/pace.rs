@@ -39,9 +39,9 @@ pub(crate) struct Patience {
     pub(crate) limit: Instant,
 }
 
-/// The pace of those who ring doorbells of an HCA for messages that leave the host.
+/// The pace of a program, or whoever owns a protection domain, that rings doorbells for messages that leave the host.
 pub(crate) struct Pace {
-    /// When the last doorbell was done, in nanoseconds.
+    /// When the last doorbell that has brought something was done, in nanoseconds.
     left: Atomic<u64>,
     /// How long it has taken to send a packet at once, in nanoseconds.
     took: Atomic<u64>,

@@ -12,6 +12,7 @@ use crate::{
         Entry,
         Miss, //
     },
+    pace::Pace,
     payload::Piece,
     table::{
         AhLayout,
@@ -73,6 +74,8 @@ pub(crate) struct Pd {
     #[pin]
     pub(crate) tables: LevelLock<Tables, PdLock>,
     serials: Atomic<u64>,
+    /// How fast its owner posts to its queue pairs.
+    pub(crate) pace: Pace,
 }
 
 /// Makes a protection domain.
@@ -90,6 +93,7 @@ pub(crate) fn alloc(hca: Held<Hca>) -> Result<Arc<Pd>> {
             hca,
             tables <- LevelLock::new(tables),
             serials: Atomic::new(0),
+            pace: Pace::new(),
         }),
         GFP_KERNEL,
     )

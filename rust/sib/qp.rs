@@ -75,7 +75,6 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Full,
             Relaxed, //
         },
         Arc, //
@@ -421,14 +420,17 @@ impl Qp {
         }
     }
 
-    /// Whether it does not wait in the convoy yet; it does from now on.
+    /// Whether it does not wait in the convoy yet; it does from now on. To be called under the lock of that.
     pub(crate) fn boards(&self) -> bool {
-        self.waits.cmpxchg(false, true, Full).is_ok()
+        let waits = self.waits.load(Relaxed);
+        self.waits.store(true, Relaxed);
+        !waits
     }
 
-    /// It does not wait any more. To be called before it transmits, as what is posted from then on is not seen.
+    /// It does not wait any more. To be called under the same lock, before it transmits: what is posted from then on
+    /// may not be seen.
     pub(crate) fn alights(&self) {
-        self.waits.xchg(false, Full);
+        self.waits.store(false, Relaxed);
     }
 
     /// Takes a segment that has come for this queue pair. The answer is up to `run`.

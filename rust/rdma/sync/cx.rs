@@ -161,6 +161,22 @@ impl IrqsOn<'_> {
     pub unsafe fn new() -> Self {
         IrqsOn(PhantomData)
     }
+
+    /// Runs `body`, which must not sleep, as a softirq would: no other task runs on this processor meanwhile. For what
+    /// holds things of others between two locks, since a task that is preempted then may stay so for as long as
+    /// somebody likes.
+    pub fn undisturbed<R>(
+        self,
+        cx: &mut Cx<'_, Unlocked>,
+        body: impl FnOnce(&mut Cx<'_, Unlocked>) -> R,
+    ) -> R {
+        // SAFETY: It may be called in any context but hard interrupts, which have no `IrqsOn`.
+        unsafe { sib_bindings::sib_helper_bh_disable() };
+        let result = body(cx);
+        // SAFETY: They are disabled by the above. Interrupts are on, as no lock is held.
+        unsafe { sib_bindings::sib_helper_bh_enable() };
+        result
+    }
 }
 
 /// Proof that the running context is a task that may sleep while it holds no lock.

@@ -89,7 +89,7 @@ lock_order! {
     DevLock = c"sib_dev::lock",
     /// A queue pair.
     QpLock = c"sib_qp::lock",
-    /// The schedule of a device: which queue pair is due at which time.
+    /// A device: the queue pairs whose messages wait to leave together.
     DevSched = c"sib_dev::schedule",
     /// A shared receive queue.
     SrqLock = c"sib_srq::lock",

@@ -83,15 +83,18 @@ pub(crate) fn doorbell(
         Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
             let before = state.machine.backlog();
             let longest = fetch(state, cx, &qp)?;
-            if !matches!(qp.ty, QpType::Rc) || !state.goes_far() {
+            let waiting = state.machine.backlog();
+            let is_sending = matches!(qp.ty, QpType::Rc)
+                && matches!(state.machine.state(), QpState::Rts)
+                && state.goes_far();
+            // One that brings nothing says nothing about who rings it.
+            if !is_sending || waiting == before {
                 return Ok(true);
             }
             let now = fabric::now();
-            let waiting = state.machine.backlog();
             let answered = core::mem::take(&mut state.answered);
             let pays = state.machine.config().mtu.packets(longest) > 1;
-            let nothing = waiting == before;
-            let at_once = answered || pays || nothing || !qp.hca.pace.is_hurried(now);
+            let at_once = answered || pays || !qp.pd.pace.is_hurried(now);
             visit = Some(Visit {
                 from: now,
                 single: at_once && !pays && waiting == 1,
@@ -102,7 +105,7 @@ pub(crate) fn doorbell(
         let Some(visit) = visit else {
             return Ok(());
         };
-        let pace = &qp.hca.pace;
+        let pace = &qp.pd.pace;
         if let Some(messages) = visit.left_over {
             let patience = pace.patience(visit.from);
             Convoy::join(cx, irqs, run, &qp, messages, &patience);
