@@ -522,7 +522,8 @@ static void examine(void)
 {
 	struct sib_cm_send_lap lap = {
 		.id = active.id,
-		.response_timeout = RESPONSE,
+		/* 1.07 s. */
+		.response_timeout = 18,
 		.retries = 15,
 		.path = path_between(&active, &passive, 2),
 	};

@@ -431,6 +431,8 @@ static void test_unknown_service(void)
 	active.id = new_id(&active, 7);
 	req = request(active.id, "hello?");
 	req.service_id++;
+	/* 4.3 s: ib_cm counts what comes twice. */
+	req.remote_response_timeout = 20;
 	order(&active, SIB_CM_IOC_SEND_REQ, &req);
 	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
 	check(event.status == INVALID_SERVICE, "reason %u", event.status);

@@ -22,7 +22,7 @@
 #define QPS (SENDERS * QPS_EACH)
 #define DEPTH 16u
 #define BATCH 32
-#define QUIET_MS 20
+#define QUIET_MS 500
 #define PATIENCE_MS 60000
 
 /* What a message holds: who sent it, and which one it is. */

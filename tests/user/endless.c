@@ -85,7 +85,7 @@ static int meet(const char *path, bool listens)
 /* Sends what is mine and takes what is theirs. */
 static void exchange(int fd, const void *out, void *in, size_t size)
 {
-	if (write(fd, out, size) != (ssize_t)size ||
+	if (send(fd, out, size, MSG_NOSIGNAL) != (ssize_t)size ||
 	    recv(fd, in, size, MSG_WAITALL) != (ssize_t)size)
 		peer_gone_early();
 }

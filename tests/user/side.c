@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define NONE_MS 200
-/* 268 ms. */
-#define RESPONSE 16
+/* 1.07 s. */
+#define RESPONSE 18
 #define RETRIES 7
 
 void side_open(struct side *side, const char *name)

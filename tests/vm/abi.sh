@@ -18,6 +18,7 @@ gone() {
 
 # holder DEVICE: starts a program that has the device open.
 holder() {
+	rm -f /tmp/holder
 	user abi "$1" removal >/tmp/holder &
 	HOLDER_PID=$!
 	within 20 grep -q ready /tmp/holder || fail "the program does not start"
@@ -55,8 +56,8 @@ wait "$HOLDER_PID" || fail "the program has noticed in a wrong way"
 gone sib1 || fail "sib1 is still there"
 
 step "The module goes while a program has a device open"
-holder sib0
 opensm_down
+holder sib0
 run rmmod sib
 wait "$HOLDER_PID" || fail "the program has noticed in a wrong way"
 gone sib0 || fail "sib0 has outlived the module"

@@ -28,9 +28,11 @@ for ((time = 1; time <= times; time++)); do
 		"$USER_PROGRAMS/asker" sib0 "$(lid sib1 $port)" >/tmp/asker.$port 2>&1 &
 		askers[port]=$!
 	done
-	received=/sys/class/infiniband/sib1/ports/2/counters/port_rcv_packets
-	before=$(<$received)
-	within 20 eval '[ "$(<$received)" -gt $((before + 200)) ]' || fail "nobody asks: $(cat /tmp/asker.*)"
+	for port in 1 2; do
+		received=/sys/class/infiniband/sib1/ports/$port/counters/port_rcv_packets
+		before=$(<$received)
+		within 20 eval '[ "$(<$received)" -gt $((before + 200)) ]' || fail "nobody asks: $(cat /tmp/asker.*)"
+	done
 	run rdma link del sib1
 	for port in 1 2; do
 		kill "${askers[port]}"

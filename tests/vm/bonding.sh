@@ -42,16 +42,16 @@ stream $FAR $BYTES &
 job=$!
 sleep 2
 port 1 disable
-within 10 active_slave "$SECOND_IF" || fail "the second port does not take over"
+within 30 active_slave "$SECOND_IF" || fail "the second port does not take over"
 wait $job || fail "the stream"
 pings $FAR 2000 5
 port 1 enable
 within 30 port_is 1 ACTIVE || fail "the first port is not ACTIVE again"
-sleep 2
+within 60 grep -q 1 "/sys/class/net/$FIRST_IF/carrier" || fail "the first port has no carrier"
 
 step "Then the second"
 port 2 disable
-within 10 active_slave "$FIRST_IF" || fail "the first port does not take over"
+within 30 active_slave "$FIRST_IF" || fail "the first port does not take over"
 pings $FAR 2000 5
 stream $FAR $((BYTES / 10))
 port 2 enable

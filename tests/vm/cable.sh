@@ -65,7 +65,7 @@ link_address v1 >$CONFIG/twice/remote
 refuses 1 $CONFIG/twice/enable
 refuses v1 $CONFIG/a/netdev
 rmdir $CONFIG/twice
-within 10 switches sib0 2 || fail "no two switches"
+within 30 switches sib0 2 || fail "no two switches"
 opensm_up sib0
 wait_active 60 sib0 sib1
 timeout 30 iblinkinfo | grep -v Polling
@@ -74,7 +74,7 @@ opensm_clean
 
 step "The cable breaks and is mended"
 run ip link set v1 down
-within 5 switches sib0 1 || fail "the cable is still there"
+within 30 switches sib0 1 || fail "the cable is still there"
 run ip link set v1 up
 within 20 switches sib0 2 || fail "the cable has not come back"
 within 60 timeout 10 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/sib1/ports/1/lid)))" ||
@@ -84,7 +84,7 @@ programs
 
 step "Pulled out at one end"
 echo 0 >$CONFIG/b/enable
-within 5 switches sib0 1 || fail "the cable is still there"
+within 30 switches sib0 1 || fail "the cable is still there"
 run rmdir $CONFIG/a $CONFIG/b
 opensm_down
 run rdma link del sib1
@@ -105,7 +105,7 @@ hca_up sib0 v0
 run ip netns exec far rdma link add sib1 type sib netdev v1
 cable a v0 10.9.0.2
 cable b v1 10.9.0.1:61515
-within 10 switches sib0 2 || fail "no two switches"
+within 30 switches sib0 2 || fail "no two switches"
 opensm_up sib0
 wait_active 60 sib0 sib1
 tcpdump -i v0 -s 64 -w /tmp/datagrams 'udp port 61515' 2>/dev/null &

@@ -57,12 +57,17 @@ cm() {
 	}
 }
 
+# both_joined: both queue pairs of a member are in the group.
+both_joined() {
+	[ "$(grep -c joined /tmp/server)" = 2 ]
+}
+
 # mckeys GROUP: datagrams of this host reach a member on the other.
 mckeys() {
 	local member
 	far timeout -k 5 60 stdbuf -oL mckey -m "$1" -b $FAR -c 2 -C $few >/tmp/server 2>&1 &
 	member=$!
-	within 20 grep -q joined /tmp/server || fail "mckey does not join"
+	within 20 both_joined || fail "mckey does not join"
 	timeout -k 5 60 mckey -m "$1" -b $NEAR -s -c 2 -C $few >/tmp/client || {
 		cat /tmp/client /tmp/server
 		fail "mckey as sender"

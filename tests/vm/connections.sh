@@ -24,6 +24,7 @@ nothing_left() {
 
 # held connect|sidr: a program has a connection, or asks, and waits.
 held() {
+	rm -f "/tmp/$1"
 	"$USER_PROGRAMS/$1" sib0 sib1 hold >"/tmp/$1" 2>&1 &
 	HOLDER=$!
 	within 30 grep -q held "/tmp/$1" || fail "$1: $(cat "/tmp/$1")"

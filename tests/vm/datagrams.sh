@@ -91,7 +91,10 @@ port=$(awk '$3 ~ /:0000$/ { split($2, at, ":"); print at[2] }' /proc/net/udp | t
 pair sib0 sib1 ibv_rc_pingpong -n $((rounds * 2)) &
 throw 4 127.0.0.1 $((16#$port)) || fail "throw"
 wait $! || fail "the ping-pong beside the garbage"
-[ "$(dropped)" -gt 3000 ] || fail "only $(dropped) dropped"
+most() {
+	[ "$(dropped)" -gt 3000 ]
+}
+within 20 most || fail "only $(dropped) dropped"
 cat /sys/kernel/debug/sib/*/dropped
 opensm_clean
 fabric_down
@@ -120,7 +123,7 @@ throw 6 "$(address v0)%v1" 61515 || fail "throw"
 enough() {
 	[ "$(dropped)" -gt 1000 ]
 }
-within 5 enough || {
+within 20 enough || {
 	cat /sys/kernel/debug/sib/*/dropped
 	fail "only $(dropped) dropped"
 }

@@ -31,9 +31,10 @@ expect() {
 
 # watch DEVICE: tells of the events of a device from now on.
 watch() {
+	rm -f $WATCHED
 	stdbuf -oL ibv_asyncwatch -d "$1" >$WATCHED 2>&1 &
 	WATCHER=$!
-	within 10 told "async event FD" || fail "ibv_asyncwatch does not watch $1"
+	within 30 told "async event FD" || fail "ibv_asyncwatch does not watch $1"
 }
 
 unwatch() {

@@ -267,11 +267,12 @@ multicast() {
 	local member status=0
 	TALK_PORT=$((TALK_PORT + 1))
 	printf '$ %s datagrams of up to %s bytes to %s\n' "$2" "$3" "$1"
+	rm -f /tmp/member
 	far timeout -k 5 60 python3 -B "$TALK" hear "$1" $TALK_PORT "$FAR_IF" "$2" "$3" >/tmp/member &
 	member=$!
 	within 60 grep -q joined /tmp/member || fail "no member of $1"
 	within 60 knows_member "$1" || fail "the fabric does not know $1"
-	timeout -k 5 60 python3 -B "$TALK" tell "$1" $TALK_PORT "$NEAR_IF" "$2" "$3" || status=$?
+	timeout -k 5 60 python3 -B "$TALK" tell "$1" $TALK_PORT "$NEAR_IF" "$2" "$3" /tmp/member || status=$?
 	wait $member || status=$?
 	[ $status = 0 ] || fail "multicast to $1"
 }

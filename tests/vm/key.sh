@@ -55,13 +55,13 @@ said() {
 
 # stays_down: the cable is not there, nor does it come.
 stays_down() {
-	within 5 switches sib0 1 || fail "the cable is there"
+	within 30 switches sib0 1 || fail "the cable is there"
 	sleep 2
 	switches sib0 1 || fail "the cable has come"
 }
 
 comes() {
-	within 10 switches sib0 2 || fail "the cable has not come"
+	within 30 switches sib0 2 || fail "the cable has not come"
 }
 
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
@@ -145,7 +145,7 @@ opensm_down
 
 step "And while the other end is not there"
 echo 0 >$CONFIG/b/enable
-within 5 switches sib0 1 || fail "the cable is still there"
+within 30 switches sib0 1 || fail "the cable is still there"
 run python3 -B "$REPLAY" repeat v1 /tmp/handshake 200
 [ "$(said 'is up')" = "$ups" ] || fail "a cable has come up to nobody"
 echo 1 >$CONFIG/b/enable
@@ -164,7 +164,7 @@ comes
 key "$COMMON" ""
 comes
 run rmdir $CONFIG/a $CONFIG/b
-within 5 switches sib0 1 || fail "the cable is still there"
+within 30 switches sib0 1 || fail "the cable is still there"
 run rdma link del sib1
 run rdma link del sib0
 run modprobe -r sib
@@ -183,7 +183,10 @@ echo v0 >$CONFIG/a/netdev
 link_address v1 >$CONFIG/a/remote
 run tee $CONFIG/a/enable <<<1
 stays_down
-[ "$(refused v1)" -gt 0 ] || fail "the automatic end has refused nothing"
+refuses_some() {
+	[ "$(refused v1)" -gt 0 ]
+}
+within 20 refuses_some || fail "the automatic end has refused nothing"
 key $CONFIG/a/key "common"
 comes
 run rmdir $CONFIG/a

@@ -13,6 +13,8 @@
 . "$(dirname "$0")/user.sh"
 
 times=${1:-10}
+# A program may be about to destroy its objects when the device goes.
+export RDMAV_ALLOW_DISASSOC_DESTROY=1
 
 traffic_up() {
 	rm -f /tmp/meet /tmp/traffic.[12]

@@ -70,7 +70,10 @@ cm 7471 riostream -b $FAR -S all -C $few -T v -- riostream -s $FAR -b $NEAR -S a
 step "Servers without an end: udpong and rcopy"
 ip netns exec far timeout -k 5 60 udpong -b $FAR >/tmp/server 2>&1 &
 pid=$!
-sleep 1
+udp_bound() {
+	[ -n "$(far ss -Huln "sport = :$1")" ]
+}
+within 20 udp_bound 7174 || fail "udpong does not listen"
 timeout -k 5 60 udpong -s $FAR -S 1000 -C $few || fail "udpong"
 kill $pid
 head -c 3000000 /dev/urandom >/tmp/file

@@ -102,8 +102,8 @@ move() {
 	wait_active 30 sib1
 	expect_subnet sib0 2 "sib switch d1 sib0 sib1"
 	expect_subnet sib1 1 "sib switch d0 sib0 sib1"
-	links sib0 2 1 || fail "not two links on the first rail"
-	links sib1 2 2 || fail "not two links on the second rail"
+	within 30 links sib0 2 1 || fail "not two links on the first rail"
+	within 30 links sib1 2 2 || fail "not two links on the second rail"
 	[ "$(timeout 30 sminfo -C sib0 -P 1 | grep -o 'guid 0x[0-9a-f]*')" != \
 		"$(timeout 30 sminfo -C sib0 -P 2 | grep -o 'guid 0x[0-9a-f]*')" ] || fail "one subnet manager"
 	by_both

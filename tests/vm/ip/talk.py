@@ -5,7 +5,7 @@
     talk.py serve ADDRESS PORT BYTES    takes a stream, checks it, sends one back
     talk.py call ADDRESS PORT BYTES     the other side
     talk.py hear GROUP PORT INTERFACE COUNT SIZE    takes multicast datagrams
-    talk.py tell GROUP PORT INTERFACE COUNT SIZE    sends them
+    talk.py tell GROUP PORT INTERFACE COUNT SIZE LOG    sends them; LOG is what the one that takes them says
 """
 
 import ipaddress
@@ -18,6 +18,9 @@ import time
 CHUNK = 65536
 # Seconds without a byte.
 PATIENCE = 30
+# include/uapi/asm-generic/socket.h; Python has no name for it.
+SO_RCVBUFFORCE = 33
+BUFFER = 1 << 24
 
 
 def chunks(seed, total):
@@ -84,11 +87,13 @@ def datagram(number, most):
 def hear(group, port, interface, count, most):
     """Takes `count` datagrams of a group, which come in order and whole.
 
-    The first ones may get lost, while the sender joins and the switches learn of it.
+    The first one comes until it is heard: some get lost while the sender joins and the switches learn of it.
     """
     kind = family(group)
     with socket.socket(kind, socket.SOCK_DGRAM) as member:
         member.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Whoever stands still for a moment is to lose nothing.
+        member.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
         member.bind((group, port))
         index = socket.if_nametoindex(interface)
         address = ipaddress.ip_address(group).packed
@@ -102,18 +107,23 @@ def hear(group, port, interface, count, most):
         print("joined", flush=True)
         member.settimeout(PATIENCE)
         data = member.recv(65536)
-        first = struct.unpack("!I", data[:4])[0]
-        if first >= count / 2:
-            sys.exit(f"the first {first} datagrams of {count} have not come")
-        for number in range(first, count):
-            if number > first:
+        print("heard", flush=True)
+        while data == datagram(0, most):
+            data = member.recv(65536)
+        for number in range(1, count):
+            if number > 1:
                 data = member.recv(65536)
             if data != datagram(number, most):
                 sys.exit(f"datagram {number} is another one: {data[:4].hex()}, {len(data)} bytes")
 
 
-def tell(group, port, interface, count, most):
-    """Sends `count` datagrams to a group, slowly enough for one that takes them."""
+def has_heard(log):
+    with open(log, encoding="ascii") as file:
+        return "heard" in file.read()
+
+
+def tell(group, port, interface, count, most, log):
+    """Sends `count` datagrams to a group, slowly enough for one that takes them and says so in `log`."""
     kind = family(group)
     with socket.socket(kind, socket.SOCK_DGRAM) as sender:
         index = socket.if_nametoindex(interface)
@@ -122,7 +132,10 @@ def tell(group, port, interface, count, most):
         else:
             value = bytes(8) + struct.pack("@I", index)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, value)
-        for number in range(count):
+        while not has_heard(log):
+            sender.sendto(datagram(0, most), (group, port))
+            time.sleep(0.1)
+        for number in range(1, count):
             sender.sendto(datagram(number, most), (group, port))
             time.sleep(0.01)
 
@@ -132,4 +145,4 @@ if __name__ == "__main__":
     if verb in ("serve", "call"):
         {"serve": serve, "call": call}[verb](where, int(port), int(rest[0]))
     else:
-        {"hear": hear, "tell": tell}[verb](where, int(port), rest[0], int(rest[1]), int(rest[2]))
+        {"hear": hear, "tell": tell}[verb](where, int(port), rest[0], int(rest[1]), int(rest[2]), *rest[3:])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Records what the ends of a cable say in a handshake, and says it again.
 
-    replay.py record NETDEV FILE SECONDS   Hellos and acknowledgements that pass NETDEV
+    replay.py record NETDEV FILE SECONDS   from the first one on, Hellos and acknowledgements that pass NETDEV
     replay.py repeat NETDEV FILE ROUNDS    those that the end at NETDEV has said
 """
 
@@ -15,6 +15,8 @@ import time
 IPV6_UDP = 14 + 40 + 8
 HELLOS = (1, 2)
 ETH_P_ALL = 3
+# Seconds until the first frame.
+PATIENCE = 60
 
 
 def is_hello(frame):
@@ -37,8 +39,8 @@ def with_checksum(frame):
 
 
 def record(sock, path, seconds):
-    """Writes the frames with the kinds of what they are and whether they were sent from here."""
-    end = time.monotonic() + seconds
+    """Writes the frames of so many seconds from the first one that was sent from here on."""
+    end = time.monotonic() + PATIENCE
     frames = []
     # Whoever waits for the file knows that the recorder listens.
     with open(path, "w", encoding="ascii"):
@@ -50,7 +52,10 @@ def record(sock, path, seconds):
         except TimeoutError:
             break
         if is_hello(frame):
-            frames.append((address[2] == socket.PACKET_OUTGOING, with_checksum(frame).hex()))
+            is_ours = address[2] == socket.PACKET_OUTGOING
+            if is_ours and not any(known for known, _ in frames):
+                end = time.monotonic() + seconds
+            frames.append((is_ours, with_checksum(frame).hex()))
     with open(path, "w", encoding="ascii") as file:
         json.dump(frames, file)
 
