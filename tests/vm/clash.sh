@@ -77,7 +77,8 @@ for side in Active Passive; do
 	rping_down
 done
 
-exec {CLASH[1]}>&-
+orders=${CLASH[1]}
+exec {orders}>&-
 wait "$program" || fail "status $? of the program"
 run rmmod sib_cm
 no_objects
