@@ -347,8 +347,19 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     pub(super) fn gather_failed(&mut self, slot: SendSlot, status: WcStatus) {
         let index = self.queue.index_of(slot, self.oldest.index);
         if index.since(self.oldest.index) < self.head.since(self.oldest.index) {
+            if self.qp_type == QpType::Rc {
+                // The peer is not to be waited for because of what it never gets.
+                self.put_back();
+            }
             self.park(index, status);
         }
+    }
+
+    /// Whether nothing of this work request may be sent, since it or an older one has failed.
+    fn is_blocked(&self, index: Index) -> bool {
+        let base = self.oldest.index;
+        self.parked
+            .is_some_and(|parked| parked.index.since(base) <= index.since(base))
     }
 
     /// The local operation that is to be executed now, if there is one.

@@ -20,7 +20,8 @@ use proto::transport::{
     QpState,
     SendOp,
     TxLimits,
-    TxSegment, //
+    TxSegment,
+    WcStatus, //
 };
 use wire::opcode::Operation;
 use wire::{
@@ -30,6 +31,15 @@ use wire::{
 
 /// Long after all reminders, and before the ACK timeout of the test.
 const LATER: u64 = 500_000;
+
+/// Two packets make a segment.
+fn limits(node: &Node) -> TxLimits {
+    TxLimits {
+        max_payload: 2 * node.qp.config().mtu.bytes() as u32,
+        lid: Lid::new(10),
+        mtu: Mtu::B4096,
+    }
+}
 
 /// Two nodes on a network.
 fn network() -> [Node; 2] {
@@ -69,11 +79,7 @@ fn who_waits_for_a_completion_asks() {
 fn what_ends_in_several_packets_asks() {
     let [mut one, _] = network();
     let mtu = one.qp.config().mtu.bytes();
-    let limits = TxLimits {
-        max_payload: 2 * mtu as u32,
-        lid: Lid::new(10),
-        mtu: Mtu::B4096,
-    };
+    let limits = limits(&one);
     // Runs of two packets. The first message ends in one packet, the second in two.
     for packets in [3, 4] {
         let mut wqe = wqe(0, SendOp::Write, packets * mtu, 0);
@@ -104,6 +110,57 @@ fn within_a_host_the_timeout_asks() {
     deliver(&mut one, &two.poll_all(due.nanos()));
     assert_eq!(one.host.retired.len(), 1);
     assert_eq!(one.qp.next_deadline(), None);
+}
+
+/// The peer has not been asked about what is before a work request that fails here, and is not to be waited for.
+#[test]
+fn a_bad_buffer_behind_what_nobody_asked_about_is_told() {
+    for floor in [Duration::ZERO, Duration::from_nanos(10_000)] {
+        for (signaled, retries, absent) in [(false, 7, false), (true, 0, false), (false, 0, true)] {
+            let [mut one, mut two] = pair(|config| {
+                config.reminder_floor = floor;
+                config.retry_cnt = retries;
+            });
+            post(&mut one, SendOp::Write, false);
+            let mut bad = wqe(1, SendOp::Write, 10, 0);
+            bad.flags.signaled = signaled;
+            let slot = one.post(bad, vec![0; 10]);
+            post(&mut one, SendOp::Write, true);
+            if absent {
+                // It is not there at first.
+                let limits = limits(&one);
+                let good = one
+                    .qp
+                    .poll_transmit(Instant::default(), &limits)
+                    .expect("there is one");
+                let late = one
+                    .qp
+                    .poll_transmit(Instant::default(), &limits)
+                    .expect("there is one");
+                one.qp.put_back(&late.payload);
+                deliver(&mut two, &[(good, vec![0; 10])]);
+            }
+            one.host.bad_slot = Some(slot);
+            let mut now = 0;
+            for _ in 0..4 {
+                let packets = one.poll_all(now);
+                deliver(&mut two, &packets);
+                deliver(&mut one, &two.poll_all(now));
+                if let Some(due) = one.qp.next_deadline() {
+                    now = due.nanos();
+                    one.qp.on_timeout(due, &mut one.host);
+                }
+            }
+            let ends: Vec<_> = one
+                .host
+                .sent
+                .iter()
+                .map(|wc| (wc.wr_id, wc.status))
+                .collect();
+            assert_eq!(ends, [(1, WcStatus::LocProtErr), (0, WcStatus::WrFlushErr)]);
+            assert_eq!(one.qp.state(), QpState::Err);
+        }
+    }
 }
 
 #[test]

@@ -141,6 +141,27 @@ fn a_local_operation_completes_in_its_turn_and_is_executed_once() {
     assert_eq!(one.host.executed.len(), 1);
 }
 
+/// A peer that was away finds all copies of a message, and is ready for none.
+#[test]
+fn copies_of_a_message_are_one_refusal() {
+    let [mut one, mut two] = pair(|config| config.rnr_retry = 2);
+    post(&mut one, 0, SendOp::Send, 10);
+    let packets = one.poll_all(0);
+    for _ in 0..6 {
+        let _ = two.take(0, &packets[0]);
+        deliver(&mut one, &two.poll_all(0));
+    }
+    assert!(one.host.sent.is_empty());
+    assert_eq!(one.qp.progress().rnr_retries_left, 1);
+    // Another one is, after the pause.
+    let due = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(due, &mut one.host);
+    let packets = one.poll_all(due.nanos());
+    let _ = two.take(0, &packets[0]);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.qp.progress().rnr_retries_left, 0);
+}
+
 #[test]
 fn a_local_operation_that_fails_ends_what_follows() {
     let [mut one, mut two] = pair(|_| {});

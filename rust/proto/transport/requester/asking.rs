@@ -17,6 +17,7 @@ use crate::time::{
     Instant, //
 };
 use crate::transport::config::QpConfig;
+use crate::transport::qp_state::QpType;
 use crate::transport::segment::Piece;
 use crate::transport::wqe::{
     SendEntry,
@@ -69,7 +70,8 @@ impl Asking {
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Whether the peer owes an answer, or nothing waits for one.
     pub(in crate::transport) fn is_asked(&self) -> bool {
-        self.asking.unasked == 0
+        self.qp_type != QpType::Rc
+            || self.asking.unasked == 0
             || self.asking.asked.is_after(self.acked)
             || self.acked == self.sent_end
     }
@@ -99,11 +101,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                     || (op.takes_recv() && !self.credits.cover_next())))
     }
 
-    /// Has the segment that was sent last be sent again, and ask; to be called if the peer was not asked.
+    /// Has the segment that was sent last be sent again, or all if that may not be, and ask; to be called if the peer was
+    /// not asked.
     pub(super) fn ask(&mut self, now: Instant, config: &QpConfig) {
         let last = self.before;
         // INVARIANT: Both were between the oldest and `begun`, and are still.
-        if self.acked.is_after(last.cursor_psn) {
+        if self.acked.is_after(last.cursor_psn) || self.is_blocked(last.cursor.index) {
             self.cursor = self.oldest;
             self.cursor_psn = self.acked;
         } else {

@@ -99,6 +99,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             }
             _ if missing => self.repair(now, config),
             Syndrome::Ack { .. } => {}
+            // The peer says so for each copy that has reached it; the pause is being kept.
+            Syndrome::Rnr { .. } if self.is_pausing() => {}
             Syndrome::Rnr { timer } => self.pause(now, timer, config, env),
             // If the cursor is there already, this is an echo of what it went back for.
             Syndrome::Nak(_) if self.cursor_psn == self.acked => {}

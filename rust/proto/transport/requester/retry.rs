@@ -166,6 +166,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         under_way >= u32::from(self.allowance)
     }
 
+    /// Whether nothing has been sent since the peer asked for a pause.
+    pub(super) fn is_pausing(&self) -> bool {
+        matches!(self.timer, Timer::Rnr(_)) && self.cursor_psn == self.acked
+    }
+
     /// The peer was not ready for the oldest work request, and asks for a pause. It did answer, so the count of
     /// questions without an answer begins anew.
     pub(super) fn pause(&mut self, now: Instant, code: u8, config: &QpConfig, env: &mut impl Env) {

@@ -111,6 +111,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.sent_end = before.sent_end;
         self.part_end = before.part_end;
         self.asking = before.asking;
+        // What was sent before that is not known any more.
+        self.before.cursor = self.oldest;
+        self.before.cursor_psn = self.acked;
         if self.acked == self.sent_end {
             self.timer = Timer::Off;
             self.reminder.disarm();
@@ -131,13 +134,15 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         may_begin: bool,
     ) -> Option<()> {
         loop {
-            if let Some(parked) = self.parked {
-                let base = self.oldest.index;
-                if parked.index.since(base) <= self.cursor.index.since(base) {
+            let index = self.cursor.index;
+            if self.is_blocked(index) {
+                if self.is_asked() || self.is_blocked(self.oldest.index) {
                     return None;
                 }
+                // It has its completion when those before it have theirs.
+                self.ask(now, config);
+                continue;
             }
-            let index = self.cursor.index;
             if index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
                 let waits = !may_begin || self.next_waits_for_all();
                 if !waits || self.is_asked() {
