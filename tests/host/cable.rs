@@ -395,6 +395,82 @@ fn an_acknowledgement_counts_once() {
     assert!(!world.ends[0].line.is_up());
 }
 
+/// An end that hears somebody who says what he likes.
+struct Victim {
+    end: End,
+    now: Instant,
+}
+
+impl Victim {
+    fn hear(&mut self, message: Message) -> Heard {
+        let unkeyed: Option<&Key> = None;
+        let mut buf = [0; MAX_LEN];
+        let cookie = self.end.line.cookie();
+        let len = message
+            .emit(cookie, unkeyed, &mut buf)
+            .expect("there is room");
+        let heard = self.end.line.take(&buf[..len], unkeyed, true, self.now);
+        let heard = heard.expect("it is legible");
+        self.end.count(heard.change);
+        heard
+    }
+
+    /// Somebody with this cookie is there: he asks for the nonce, which is to be acknowledged, and does.
+    fn meet(&mut self, cookie: u64) {
+        let mut hello = Hello {
+            guid: Guid::new(2),
+            port: PortNum::new(1),
+            mtu: Mtu::B256,
+            cookie,
+            nonce: 1,
+            echo: 0,
+            tag: [0; TAG_LEN],
+        };
+        let Some((_, Message::HelloAck(answer))) = self.hear(Message::Hello(hello)).answer else {
+            panic!("no answer");
+        };
+        hello.echo = answer.nonce;
+        self.hear(Message::HelloAck(hello));
+    }
+}
+
+/// The other end comes and goes, or becomes another one, as fast as it can say so.
+#[test]
+fn a_cable_does_not_flap() {
+    for leaves in [false, true] {
+        let mut victim = Victim {
+            end: end(1, None),
+            now: Instant::default().after(Duration::from_millis(5_000)),
+        };
+        for millis in 0..1_000 {
+            victim.now = victim.now.after(Duration::from_millis(1));
+            for life in 0..10 {
+                victim.meet(0xdead + life % 2);
+                if leaves {
+                    victim.hear(Message::Bye(ByeReason::Shutdown));
+                }
+            }
+            assert!(victim.end.ups <= 1 + millis / 200, "at {millis} ms");
+        }
+        assert!(victim.end.ups >= 4, "{}", victim.end.ups);
+    }
+}
+
+/// Who has been there for a while may begin anew at once.
+#[test]
+fn a_host_that_begins_anew_is_there_at_once() {
+    let mut victim = Victim {
+        end: end(1, None),
+        now: Instant::default(),
+    };
+    victim.meet(1);
+    victim.now = victim.now.after(Duration::from_millis(1_000));
+    victim.meet(2);
+    victim.meet(2);
+    assert!(victim.end.line.is_up());
+    assert_eq!((victim.end.ups, victim.end.downs), (2, 1));
+}
+
 #[test]
 fn a_hello_with_another_cookie_is_a_new_life_only_if_that_answers() {
     let mut world = World::new(None, None);

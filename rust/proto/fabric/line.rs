@@ -139,6 +139,10 @@ pub struct Line {
     nonce: u64,
     sequence: u64,
     peer: Option<Peer>,
+    /// When the other end was met last.
+    met: Instant,
+    /// It is not met again before.
+    pause: Instant,
     obstacle: Option<Obstacle>,
     next: Instant,
     /// When a Hello was last said because of one that came.
@@ -156,6 +160,8 @@ impl Line {
             nonce,
             sequence: 0,
             peer: None,
+            met: Instant::default(),
+            pause: Instant::default(),
             obstacle: None,
             next: Instant::default(),
             questioned: None,
@@ -290,7 +296,7 @@ impl Line {
             Kind::Bye => {
                 Bye::parse(body)?;
                 if self.is_up() {
-                    self.part();
+                    self.lose(now);
                     heard.change = Change::Down;
                 }
             }
@@ -350,11 +356,15 @@ impl Line {
             if peer.cookie == hello.cookie {
                 return Change::None;
             }
-            self.part();
-            self.next = now;
+            self.lose(now);
+            self.next = now.max(self.pause);
             return Change::Down;
         }
+        if now < self.pause {
+            return Change::None;
+        }
         self.next = now;
+        self.met = now;
         self.obstacle = None;
         self.peer = Some(Peer {
             guid: hello.guid,
@@ -380,6 +390,14 @@ impl Line {
                 peer.echoed = now;
             }
         }
+    }
+
+    /// The other end says that it goes, or is another one. Whoever does so again and again is given time.
+    fn lose(&mut self, now: Instant) {
+        if now < self.met.after(INTERVAL) {
+            self.pause = now.after(INTERVAL);
+        }
+        self.part();
     }
 
     /// The other end is there no more. What it has been told so far is void.
