@@ -270,6 +270,8 @@ pub struct Manager<S: Storage> {
     again: bool,
     /// When the next heavy sweep begins.
     sweep_at: Option<Instant>,
+    /// No sweep that somebody asks for begins before.
+    respite: Instant,
     /// When the next light sweep begins.
     light_at: Option<Instant>,
     /// When the master is asked next, in STANDBY.
@@ -316,6 +318,7 @@ impl<S: Storage> Manager<S> {
             staged: 0,
             again: false,
             sweep_at: Some(Instant::from_nanos(0)),
+            respite: Instant::from_nanos(0),
             light_at: None,
             poll_at: None,
             patience: config.retry,
@@ -372,11 +375,12 @@ impl<S: Storage> Manager<S> {
             .filter_map(|port| Some((self.topology.node(port.node)?, port)))
     }
 
-    /// Asks for a heavy sweep: the driver knows that something has changed.
+    /// Asks for a heavy sweep: the driver knows that something has changed. After another one it begins a little later,
+    /// so that whoever asks again and again leaves time for others.
     pub fn request_sweep(&mut self, now: Instant) {
         match (self.state, self.phase) {
             (SmState::Standby | SmState::NotActive, _) => {}
-            _ if self.phase.is_interruptible() => self.sweep_at = Some(now),
+            _ if self.phase.is_interruptible() => self.sweep_at = Some(now.max(self.respite)),
             _ => self.again = true,
         }
     }

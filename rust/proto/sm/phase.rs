@@ -25,7 +25,10 @@ use super::{
     Manager,
     Storage, //
 };
-use crate::time::Instant;
+use crate::time::{
+    Duration,
+    Instant, //
+};
 use wire::mad::smp::{
     PortState,
     SmState, //
@@ -80,6 +83,9 @@ impl Phase {
         )
     }
 }
+
+/// Time between two sweeps, in which subnet administration answers.
+const RESPITE: Duration = Duration::from_millis(50);
 
 /// Switches to be visited by one call that makes routes.
 const ROUTE_BUDGET: usize = 1 << 14;
@@ -394,8 +400,9 @@ impl<S: Storage> Manager<S> {
         self.report.sweeps = self.report.sweeps.saturating_add(1);
         self.ready = self.state == SmState::Master;
         self.multicast.pending |= self.ready;
+        self.respite = now.after(RESPITE);
         if core::mem::take(&mut self.again) {
-            self.sweep_at = Some(now);
+            self.sweep_at = Some(self.respite);
         } else if self.report.trouble {
             self.sweep_at = Some(now.after(self.patience));
             self.patience = self.config.next_patience(self.patience);

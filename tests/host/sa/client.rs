@@ -87,11 +87,21 @@ fn take(world: &mut World, at: Place) -> Vec<Gmp> {
 }
 
 /// Asks, and returns the answer.
-pub(crate) fn ask(world: &mut World, at: Place, mut sa: Sa) -> Sa {
+pub(crate) fn ask(world: &mut World, at: Place, sa: Sa) -> Sa {
+    ask_while(world, at, sa, |world| world.pass(Duration::from_millis(1)))
+}
+
+/// Asks, and returns the answer. `passes` lets a millisecond pass.
+pub(crate) fn ask_while(
+    world: &mut World,
+    at: Place,
+    mut sa: Sa,
+    mut passes: impl FnMut(&mut World),
+) -> Sa {
     for _ in 0..TRIES {
         let tid = send(world, at, &mut sa);
         for _ in 0..PATIENCE {
-            world.pass(Duration::from_millis(1));
+            passes(world);
             for gmp in take(world, at) {
                 let answer = Sa::from_bytes(&gmp.mad).clone();
                 let told = answer.rmpp().kind != kind::ACK && answer.header().tid == tid;

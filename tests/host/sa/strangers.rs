@@ -4,16 +4,19 @@
 
 use crate::client::{
     ask,
+    ask_while,
     get,
     request, //
 };
 use crate::shapes::mesh;
+use crate::world::World;
 use crate::{
     millis,
     served, //
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proto::time::Duration;
 use wire::mad::sa::{
     attr,
     method as sa_method,
@@ -25,11 +28,51 @@ use wire::mad::sa::{
     PathRecord,
     Rmpp, //
 };
+use wire::mad::smp::{
+    self,
+    Smp, //
+};
 use wire::mad::{
+    class,
     method,
     ClassPortInfo,
-    MadHeader, //
+    MadHeader,
+    Notice, //
 };
+
+/// Somebody tells of changes that there are not, again and again.
+#[test]
+fn traps_without_end_leave_time_for_answers() {
+    let (mut world, ports) = served(&mesh(4, 2, 1));
+    let mut trap = Smp::new(&MadHeader {
+        mgmt_class: class::SUBN_LID,
+        method: method::TRAP,
+        attr_id: wire::mad::attr::NOTICE,
+        ..MadHeader::default()
+    });
+    trap.set_attribute(&Notice {
+        trap: smp::trap::LINK_STATE_CHANGE,
+        ..Notice::default()
+    });
+    let noise = |world: &mut World| {
+        for _ in 0..100 {
+            world.inject(0, trap.as_bytes());
+            world.pass(Duration::from_nanos(10_000));
+        }
+    };
+    let sweeps = |world: &World| world.seats[0].manager.report().sweeps;
+    let before = sweeps(&world);
+    for _ in 0..1_000 {
+        noise(&mut world);
+    }
+    let swept = sweeps(&world).wrapping_sub(before);
+    assert!((5..=20).contains(&swept), "{swept} sweeps in a second");
+    let began = world.now;
+    let info = request(method::GET, 0, &ClassPortInfo::default());
+    let answer = ask_while(&mut world, ports[0], info, noise);
+    assert_eq!(answer.header().status, 0);
+    assert!(world.now < began.after(millis(500)));
+}
 
 #[test]
 fn what_is_not_supported_is_told() {
