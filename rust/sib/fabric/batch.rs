@@ -217,6 +217,10 @@ pub(super) struct Train<'a> {
     pub(super) packets: Packets<'a>,
     /// Where the payload is in each of them.
     offset: usize,
+    /// The length of the datagrams.
+    stride: usize,
+    /// Bytes of the batch from the next datagram on.
+    left: Option<usize>,
 }
 
 impl<'a> Train<'a> {
@@ -232,14 +236,17 @@ impl<'a> Train<'a> {
                 header.payload_len(),
             ),
             offset,
+            stride,
+            left: bytes.len().checked_sub(stride),
         }
     }
 
-    /// Appends the packet with `header` and the payload at `offset` of it, which is the next in the batch; false
-    /// if it does not go on where the last one stops.
-    pub(super) fn extend(&mut self, header: &Header, offset: usize) -> bool {
+    /// Appends the packet with `header` and the payload at `offset` of it, with which `bytes` begins, the rest of the
+    /// batch; false if it does not go on where the last one stops, or something else was between the two.
+    pub(super) fn extend(&mut self, header: &Header, bytes: &[u8], offset: usize) -> bool {
         let len = header.payload_len();
-        if offset != self.offset || !self.packets.may_extend(len) {
+        let is_next = self.left == Some(bytes.len());
+        if !is_next || offset != self.offset || !self.packets.may_extend(len) {
             return false;
         }
         let Some(joined) = TxSegment::joined_header(&self.header, self.span, header) else {
@@ -248,6 +255,53 @@ impl<'a> Train<'a> {
         self.header = joined;
         self.span = self.span.wrapping_add(1);
         self.packets.extend(len);
+        self.left = bytes.len().checked_sub(self.stride);
         true
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_batch)]
+mod tests {
+    use super::*;
+    use wire::opcode::{
+        Opcode,
+        Operation,
+        Service, //
+    };
+    use wire::{
+        Psn, //
+    };
+
+    const STRIDE: usize = 100;
+    const OFFSET: usize = 20;
+    const PAYLOAD: usize = 64;
+
+    fn header(operation: Operation, psn: u32) -> Result<Header> {
+        let mut header = Header::default();
+        header.bth.opcode = Opcode::new(Service::Rc, operation).ok_or(EINVAL)?;
+        header.bth.psn = Psn::new(psn);
+        header.set_payload_len(PAYLOAD).map_err(|_| EINVAL)?;
+        Ok(header)
+    }
+
+    /// What is between two packets of a message is no part of it, whatever became of it.
+    #[test]
+    fn a_train_is_of_datagrams_that_follow_each_other() -> Result {
+        let batch = KVec::from_elem(0u8, 3 * STRIDE, GFP_KERNEL)?;
+        let rest = |place: usize| {
+            batch
+                .get(place.saturating_mul(STRIDE)..)
+                .unwrap_or_default()
+        };
+        let first = header(Operation::SendFirst, 7)?;
+        let next = header(Operation::SendMiddle, 8)?;
+        let mut train = Train::new(first, rest(0), OFFSET, STRIDE);
+        assert!(!train.extend(&next, rest(2), OFFSET));
+        assert!(train.extend(&next, rest(1), OFFSET));
+        let last = header(Operation::SendLast, 9)?;
+        assert!(!train.extend(&last, rest(1), OFFSET));
+        assert!(train.extend(&last, rest(2), OFFSET));
+        Ok(())
     }
 }

@@ -332,7 +332,7 @@ impl<'a> Arrival<'a> {
             && self
                 .train
                 .as_mut()
-                .is_some_and(|train| train.extend(&header, offset))
+                .is_some_and(|train| train.extend(&header, rest, offset))
         {
             return Ok(());
         }
