@@ -8,6 +8,7 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/diags.sh"
+. "$(dirname "$0")/user.sh"
 
 # managed_by DEVICE: the subnet manager that all know is the one on DEVICE.
 managed_by() {
@@ -50,6 +51,13 @@ step "Counters"
 shows 'PortXmitPkts:\.*[1-9]' perfquery "$switch" 1
 shows 'PortXmitPkts:\.*[1-9]' perfquery -C sib1 "$(lid sib1)" 1
 shows 'PortXmitPkts:\.*[1-9]' perfquery -x "$(lid sib0)" 1
+step "What a program without privileges orders is not done"
+sent() {
+	timeout 20 perfquery "$switch" 1 | sed -n 's/^PortXmitPkts:\.*//p'
+}
+before=$(sent)
+run user intruder sib0 "$switch"
+[ "$(sent)" -gt "$before" ] || fail "the counters of the switch are set: $before, $(sent)"
 
 step "Datagrams of the general service interface"
 ibping -S -C sib1 &

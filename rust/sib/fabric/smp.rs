@@ -216,14 +216,15 @@ impl Fabric {
         if segment.header.bth.dest_qp != Qpn::GSI {
             return;
         }
+        let Some(from) = sender(segment.header) else {
+            return;
+        };
         let (Some(mut mad), Some(header)) = (datagram(&segment), answer_header(segment.header))
         else {
             return;
         };
         if is_for_administration(&mad) {
-            if let Some(from) = sender(segment.header) {
-                self.post_request(&mut cx.lock(&self.state), &mad, from);
-            }
+            self.post_request(&mut cx.lock(&self.state), &mad, from);
             return;
         }
         let answers = {
