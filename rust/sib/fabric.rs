@@ -152,6 +152,8 @@ struct State {
     own: Option<Own>,
     /// The sockets for cables, over IPv4 and IPv6.
     listening: [Option<Held<Endpoint>>; 2],
+    /// The underlay is gone: there are no cables any more.
+    detached: bool,
     /// The fabric key of the cables that have none of their own, if there is one.
     key: Option<Arc<Key>>,
     /// When a cable that a beacon made was last said to wait.
@@ -178,7 +180,7 @@ pub(crate) struct Fabric {
     lookout: Lookout,
     /// What [`State`] refers to.
     #[pin]
-    endpoints: Mutex<KVec<Tracked<Endpoint>>>,
+    endpoints: Mutex<Option<KVec<Tracked<Endpoint>>>>,
     drops: Arc<Drops>,
     /// See [`lane`].
     ways: Arc<Ways>,
@@ -212,6 +214,7 @@ impl Fabric {
             numbers: Numbers::default(),
             own: None,
             listening: [const { None }; 2],
+            detached: false,
             key: None,
             complained: None,
             search: None,
@@ -228,7 +231,7 @@ impl Fabric {
                 timer <- Timer::new(),
                 seat <- seat,
                 lookout <- lookout,
-                endpoints <- new_mutex!(KVec::new(), "Fabric::endpoints"),
+                endpoints <- new_mutex!(Some(KVec::new()), "Fabric::endpoints"),
                 drops: Arc::new(Drops::new(), GFP_KERNEL)?,
                 ways,
             }? Error),

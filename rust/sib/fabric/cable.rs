@@ -172,11 +172,15 @@ impl Fabric {
         Ok(())
     }
 
-    /// Keeps an endpoint until the fabric is closed.
+    /// Keeps an endpoint until the fabric is closed or has lost its underlay, after which there is none.
     fn keep(&self, endpoint: Endpoint) -> Result<Held<Endpoint>> {
         let endpoint = Tracked::new(endpoint)?;
+        let mut kept = self.endpoints.lock();
+        let kept = Option::as_mut(&mut *kept).ok_or(ENODEV)?;
+        // Whoever is held must not be dropped, as it would be if there were no room for it.
+        kept.reserve(1, GFP_KERNEL)?;
         let held = endpoint.hold().ok_or(ENODEV)?;
-        self.endpoints.lock().push(endpoint, GFP_KERNEL)?;
+        kept.push(endpoint, GFP_KERNEL)?;
         Ok(held)
     }
 
@@ -209,9 +213,14 @@ impl Fabric {
             drops: self.drops.clone(),
         })?;
         let listening = endpoint.try_clone().ok_or(EBUSY)?;
-        if let Some(slot) = cx.lock(&self.state).listening.get_mut(slot) {
+        let mut state = cx.lock(&self.state);
+        if state.detached {
+            return Err(ENODEV);
+        }
+        if let Some(slot) = state.listening.get_mut(slot) {
             *slot = Some(listening);
         }
+        drop(state);
         Ok(endpoint)
     }
 
@@ -221,7 +230,7 @@ impl Fabric {
     /// # Errors
     ///
     /// `EEXIST` if there is a cable to `remote`; `ENOSPC` without a free port; `EMSGSIZE` if the underlay
-    /// carries no packets at all; what the network layer has against the socket.
+    /// carries no packets at all; `ENODEV` if it is gone; what the network layer has against the socket.
     pub(crate) fn plug(
         self: &Arc<Self>,
         cx: &mut Cx<'_, Unlocked>,
@@ -256,6 +265,9 @@ impl Fabric {
         let port = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
+            if state.detached {
+                return Err(ENODEV);
+            }
             if state.cable_to(remote).is_some() {
                 return Err(EEXIST);
             }
@@ -320,7 +332,11 @@ impl Fabric {
     pub(crate) fn detach(&self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
         self.end_beacons(cx);
-        let ports = cx.lock(&self.state).switch.port_count();
+        let ports = {
+            let mut state = cx.lock(&self.state);
+            state.detached = true;
+            state.switch.port_count()
+        };
         for port in (1..=ports).map(PortNum::new) {
             let is_cable = cx.lock(&self.state).cable(port).is_some();
             if is_cable {
@@ -333,8 +349,8 @@ impl Fabric {
             (state.own.take(), core::mem::take(&mut state.listening))
         };
         drop((own, listening));
-        let endpoints = core::mem::take(&mut *self.endpoints.lock());
-        for endpoint in &endpoints {
+        let endpoints = self.endpoints.lock().take();
+        for endpoint in endpoints.iter().flatten() {
             endpoint.close(cx, sleepable);
         }
         drop(endpoints);
