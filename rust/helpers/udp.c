@@ -45,6 +45,9 @@ int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 void sib_helper_udp_start(struct sock *sk, void *user_data,
 			  sib_data_ready_t data_ready)
 {
+	struct sk_buff *early;
+	int err;
+
 	WRITE_ONCE(sk->sk_rcvbuf, SIB_RCVBUF);
 	write_lock_bh(&sk->sk_callback_lock);
 	rcu_assign_sk_user_data(sk, user_data);
@@ -52,6 +55,12 @@ void sib_helper_udp_start(struct sock *sk, void *user_data,
 	write_unlock_bh(&sk->sk_callback_lock);
 	udp_set_bit(ACCEPT_L4, sk);
 	udp_set_bit(GRO_ENABLED, sk);
+	/*
+	 * Nobody was told of what has come since the socket was bound. It is lost, for what stays in the queue would
+	 * be taken instead of what is told of, and so on for ever.
+	 */
+	while ((early = skb_recv_udp(sk, MSG_DONTWAIT, &err)))
+		kfree_skb(early);
 }
 
 /* After a grace period nobody has the user data any more. */
@@ -85,6 +94,9 @@ struct sk_buff *sib_helper_udp_take(struct sock *sk,
 	int err;
 
 	skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
+	/* An error of the socket is told once, in place of a datagram. */
+	if (!skb && err != -EAGAIN)
+		skb = skb_recv_udp(sk, MSG_DONTWAIT, &err);
 	if (!skb)
 		return NULL;
 	if (udp_lib_checksum_complete(skb)) {
