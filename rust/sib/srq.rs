@@ -126,29 +126,30 @@ pub(crate) fn modify(
     change: &SrqModify,
     user: bool,
 ) -> Result<Option<Arc<Ring>>> {
-    let mut shared = None;
-    if let Some(max_wr) = change.max_wr {
-        if !user || !(1..=MAX_QP_WR).contains(&max_wr) {
-            return Err(EINVAL);
+    let ring = match change.max_wr {
+        Some(max_wr) if user && (1..=MAX_QP_WR).contains(&max_wr) => {
+            Some(Ring::new(max_wr, abi::recv_wqe_size(srq.max_sge))?)
         }
-        let ring = Ring::new(max_wr, abi::recv_wqe_size(srq.max_sge))?;
-        let granted = ring.capacity();
-        shared = Some(ring.clone());
-        let old = {
-            let mut state = cx.lock(&srq.state);
-            let old = state.queue.replace(ring).map_err(|_| EINVAL)?;
-            state.max_wr = granted;
-            old
-        };
-        drop(old);
-    }
-    if let Some(limit) = change.limit {
+        Some(_) => return Err(EINVAL),
+        None => None,
+    };
+    let shared = ring.clone();
+    let old = {
         let mut state = cx.lock(&srq.state);
-        if limit > state.max_wr {
+        let max_wr = ring.as_ref().map_or(state.max_wr, |ring| ring.capacity());
+        // Nothing changes unless all does.
+        if change.limit.is_some_and(|limit| limit > max_wr) {
             return Err(EINVAL);
         }
-        state.limit = limit;
-    }
+        let old = match ring {
+            Some(ring) => Some(state.queue.replace(ring).map_err(|_| EINVAL)?),
+            None => None,
+        };
+        state.max_wr = max_wr;
+        state.limit = change.limit.unwrap_or(state.limit);
+        old
+    };
+    drop(old);
     Ok(shared)
 }
 

@@ -181,6 +181,12 @@ static void test_resize_srq(const char *test)
 	error = resize_srq(srq, size / 2);
 	check(error == EINVAL, "%s: resize below what it holds: %s", test,
 	      strerror(error));
+	error = ibv_modify_srq(srq,
+			       &(struct ibv_srq_attr){ .max_wr = 2 * size,
+						       .srq_limit = 64 * size },
+			       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
+	check(error == EINVAL, "%s: a limit beyond the size: %s", test,
+	      strerror(error));
 	error = resize_srq(srq, 3 * size);
 	check(!error, "%s: modify_srq: %s", test, strerror(error));
 	check(srq_size(srq) >= 3 * size, "%s: %u after resize to %u", test,
