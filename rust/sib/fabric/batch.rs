@@ -264,14 +264,13 @@ impl<'a> Train<'a> {
 #[kernel::macros::kunit_tests(sib_batch)]
 mod tests {
     use super::*;
+    use kernel::prelude::*;
     use wire::opcode::{
         Opcode,
         Operation,
         Service, //
     };
-    use wire::{
-        Psn, //
-    };
+    use wire::Psn;
 
     const STRIDE: usize = 100;
     const OFFSET: usize = 20;
