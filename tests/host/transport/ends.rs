@@ -146,6 +146,24 @@ fn a_refusal_comes_after_the_answers_before_it() {
     assert_eq!(world.nodes[0].host.retired[0], [9; 5000]);
 }
 
+/// No ACK timeout ends the wait for an answer that is lost, but a peer that refuses what is behind it answers no more.
+#[test]
+fn a_refusal_behind_a_lost_answer_ends_the_wait() {
+    let mut world = quiet();
+    world.nodes[0].qp.config_mut().timeout = 0;
+    world.nodes[0].post(wqe(0, SendOp::Read, 100, 0), vec![0; 100]);
+    let mut bad = wqe(1, SendOp::Write, 8, 0);
+    bad.rkey = Key::new(0);
+    world.nodes[0].post(bad, vec![0; 8]);
+    world.transmit();
+    world.step();
+    world.transmit();
+    world.lose(|header| header.bth.opcode.operation() == Operation::ReadRespOnly);
+    world.run();
+    let expected = [(0, WcStatus::RetryExcErr), (1, WcStatus::WrFlushErr)];
+    assert_eq!(statuses(&world.nodes[0].host.sent), expected);
+}
+
 #[test]
 fn memory_that_goes_during_a_read_is_an_access_error() {
     let mut world = quiet();

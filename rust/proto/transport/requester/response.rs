@@ -24,7 +24,10 @@ use wire::aeth::{
 };
 use wire::header::Header;
 use wire::opcode::Operation;
-use wire::Psn;
+use wire::{
+    timer,
+    Psn, //
+};
 
 /// An answer to an earlier RDMA READ or atomic operation is missing.
 struct Missing;
@@ -87,8 +90,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         };
         let missing = self.acknowledge(now, end, config, env).is_err();
         match syndrome {
-            // Responses may overtake each other: the missing answer still has its chance, until the timer
-            // ends it, but the peer will not answer it again.
+            // Responses may overtake each other: the missing answer still has its chance, until the timer, if
+            // there is one, ends it. But the peer will not answer it again.
             Syndrome::Nak(code) if code != NakCode::PsnSequenceError => {
                 let status = match code {
                     NakCode::InvalidRequest => WcStatus::RemInvReqErr,
@@ -96,6 +99,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                     _ => WcStatus::RemOpErr,
                 };
                 self.park_at(psn, status);
+                if missing && timer::ack_timeout_ns(config.timeout).is_none() {
+                    self.fail(WcStatus::RetryExcErr, env);
+                }
             }
             _ if missing => self.repair(now, config),
             Syndrome::Ack { .. } => {}
