@@ -50,6 +50,11 @@ unsigned int sib_helper_netdev_mtu(const struct net_device *dev)
 	return READ_ONCE(dev->mtu);
 }
 
+bool sib_helper_netdev_registered(const struct net_device *dev)
+{
+	return READ_ONCE(dev->reg_state) == NETREG_REGISTERED;
+}
+
 bool sib_helper_netdev_running(const struct net_device *dev)
 {
 	return netif_running(dev) && netif_carrier_ok(dev);

@@ -136,13 +136,17 @@ pub(crate) fn debug_dir() -> debugfs::Dir {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and what the driver core has.
+/// `ENODEV` for an underlay that goes away, `ENOMEM`, and what the driver core has.
 pub(crate) fn acquire(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
     underlay: &NetDevice,
 ) -> Result<Lease> {
     let mut guard = FABRICS.lock();
+    // One that goes from now on finds what is entered below.
+    if !underlay.is_registered() {
+        return Err(ENODEV);
+    }
     let fabrics = &mut *guard;
     let ticket = fabrics.next;
     fabrics.next = Ticket(ticket.0.wrapping_add(1));

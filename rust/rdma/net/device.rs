@@ -97,6 +97,13 @@ impl NetDevice {
         unsafe { sib_bindings::sib_helper_netdev_mtu(self.as_ptr()) }
     }
 
+    /// Whether it is registered: once it is not, [`DeviceEvent::Unregister`](super::DeviceEvent::Unregister) is about to
+    /// be told, or has been.
+    pub fn is_registered(&self) -> bool {
+        // SAFETY: Live by the invariant.
+        unsafe { sib_bindings::sib_helper_netdev_registered(self.as_ptr()) }
+    }
+
     /// Whether the device is up and has a carrier.
     pub fn is_up(&self) -> bool {
         // SAFETY: Live by the invariant.
