@@ -26,6 +26,7 @@ use kernel::error::{
     from_err_ptr,
     to_result, //
 };
+use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -33,7 +34,10 @@ use kernel::sync::atomic::{
     Relaxed,
     Release, //
 };
-use kernel::sync::Arc;
+use kernel::sync::{
+    Arc,
+    Mutex, //
+};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
@@ -245,6 +249,8 @@ pub struct OnDemand {
     present: Arc<Present>,
     /// The address of the first byte.
     addr: u64,
+    /// One task at a time has pages come: ib_core writes them down before it locks its mutex.
+    turn: Pin<KBox<Mutex<()>>>,
 }
 
 // SAFETY: Such memory may be accessed and released by any task.
@@ -316,6 +322,7 @@ impl OnDemand {
             len,
         };
         let present = Arc::new(present, GFP_KERNEL)?;
+        let turn = KBox::pin_init(new_mutex!(()), GFP_KERNEL)?;
         // SAFETY: Live. The notifier looks at the pointer while it holds the mutex.
         unsafe {
             sib_bindings::sib_helper_odp_lock(odp);
@@ -329,6 +336,7 @@ impl OnDemand {
             raw: odp,
             present,
             addr,
+            turn,
         })
     }
 
@@ -385,6 +393,7 @@ impl OnDemand {
         let raw = self.raw.as_ptr();
         let (from, entries) = self.present.entries(offset, len).ok_or(EFAULT)?;
         let va = self.addr.checked_add(offset as u64).ok_or(EFAULT)?;
+        let _turn = self.turn.lock();
         // SAFETY: Live by the invariant; the caller may sleep, and holds no lock.
         let mapped =
             unsafe { sib_bindings::sib_helper_odp_map_and_lock(raw, va, len as u64, write, fault) };
