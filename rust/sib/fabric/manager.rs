@@ -173,7 +173,17 @@ impl Desk {
         })
     }
 
-    /// Gives the manager more storage if a sweep has found it too small. The new one takes over what the ports know.
+    /// The room for the next manager, after a sweep that found none. As much as there was will do if most of it is
+    /// kept for nodes that have gone: a new manager does not know them. Its own first sweep shows whether that was so.
+    fn next_room(&self, sweeps: u32) -> Option<Room> {
+        let present = self.manager.nodes().fold(0usize, |n, _| n.wrapping_add(1));
+        if sweeps > 1 && present <= self.room.nodes() / 2 {
+            return Some(self.room);
+        }
+        self.room.next()
+    }
+
+    /// Makes a new manager if a sweep has found the storage of this one too small. It takes over what the ports know.
     fn grow(&mut self) -> Result<bool> {
         let report = self.manager.report();
         let is_new = core::mem::replace(&mut self.sweeps, report.sweeps) != report.sweeps;
@@ -183,7 +193,7 @@ impl Desk {
         if !is_new || !report.no_room {
             return Ok(false);
         }
-        let Some(room) = self.room.next() else {
+        let Some(room) = self.next_room(report.sweeps) else {
             return Ok(false);
         };
         self.manager = storage::manager(self.config, room)?;

@@ -171,6 +171,11 @@ impl Room {
     const LIDS: usize = 8;
     const PORTS: usize = 64;
 
+    /// The number of nodes.
+    pub(super) fn nodes(self) -> usize {
+        self.switches.saturating_mul(Self::NODES)
+    }
+
     /// Four times as much.
     pub(super) fn next(self) -> Option<Self> {
         let switches = self.switches.checked_mul(4)?;
@@ -197,7 +202,7 @@ pub(super) fn manager(config: Config, room: Room) -> Result<KBox<Manager<Heap>>>
 #[inline(never)]
 fn stock(config: &Config, room: Room) -> Result<Stock<Heap>> {
     let switches = room.switches;
-    let nodes = switches.saturating_mul(Room::NODES);
+    let nodes = room.nodes();
     let lids = switches.saturating_mul(Room::LIDS);
     let entries = switches.saturating_mul(lids);
     let columns = switches.saturating_mul(GROUPS);
