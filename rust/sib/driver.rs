@@ -328,12 +328,12 @@ impl Driver for Sib {
 
     fn modify_qp(
         mut cx: Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
+        s: Sleepable<'_>,
         qp: &Self::Qp,
         attr: &QpAttr,
         mask: QpAttrMask,
     ) -> Result {
-        qp::modify(&mut cx, qp, attr, mask)
+        qp::modify(&mut cx, s, qp, attr, mask)
     }
 
     fn query_qp(

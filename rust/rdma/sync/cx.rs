@@ -12,6 +12,10 @@ use super::{
 use core::marker::PhantomData;
 use kernel::bindings;
 use kernel::prelude::*;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
 
 /// What the type system knows about local interrupts.
 ///
@@ -201,6 +205,11 @@ impl<'a> Sleepable<'a> {
     #[inline(always)]
     pub fn irqs_on(self) -> IrqsOn<'a> {
         IrqsOn(PhantomData)
+    }
+
+    /// Sleeps for about `time`. That the context is free shows that no lock of the hierarchy is held.
+    pub fn pause(self, _cx: &mut Cx<'_, Unlocked>, time: Delta) {
+        fsleep(time);
     }
 }
 

@@ -49,7 +49,8 @@ use kernel::{
             Relaxed, //
         },
         Arc, //
-    }, //
+    },
+    time::Delta, //
 };
 use proto::transport::{
     self as machine,
@@ -92,6 +93,9 @@ const SMI_QPN: u32 = 0;
 const GSI_QPN: u32 = 1;
 /// Numbers from 0 on that no other queue pair gets.
 const RESERVED: core::ops::RangeInclusive<u32> = 0..=1;
+
+/// How long a reset sleeps at a time while a segment is on its way.
+const SETTLE_PAUSE: Delta = Delta::from_micros(50);
 
 /// The machine's type of a queue pair.
 fn machine_type(ty: QpType) -> machine::QpType {
@@ -337,6 +341,14 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     // What it lets go of may be much.
     drop(guard);
     drop(absence);
+}
+
+/// Waits until no segment of a queue pair that has been reset is on its way. The client takes the memory back that
+/// its payload comes from.
+pub(super) fn settle(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Qp) {
+    while cx.lock(&qp.state).is_busy() {
+        sleepable.pause(cx, SETTLE_PAUSE);
+    }
 }
 
 impl State {

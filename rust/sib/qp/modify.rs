@@ -6,7 +6,10 @@
 //! to. Which attributes go with which transition is the machine's to check.
 
 use super::{
-    create::reset,
+    create::{
+        reset,
+        settle, //
+    },
     Qp,
     State, //
 };
@@ -41,6 +44,7 @@ use rdma::{
     },
     sync::{
         Cx,
+        Sleepable,
         Tracked,
         Unlocked, //
     }, //
@@ -326,6 +330,7 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 /// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
     qp: &Tracked<Qp>,
     attr: &QpAttr,
     mask: QpAttrMask,
@@ -340,6 +345,7 @@ pub(crate) fn modify(
     let to_reset = mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Reset);
     if to_reset {
         reset(cx, qp);
+        settle(cx, sleepable, qp);
         for cq in [&qp.send_cq, &qp.recv_cq] {
             cq.purge(cx.reborrow(), qp);
         }
