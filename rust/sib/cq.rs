@@ -186,18 +186,24 @@ pub(crate) fn create(upcall: CqUpcall, init: &CqInit, user: bool) -> Result<NewC
     })
 }
 
-/// Moves what a user's queue holds to a ring of another size.
+/// Moves what a user's queue holds to a ring of another size, which `publish` tells the user of before. Returns the
+/// number of entries.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `ENOMEM`.
-pub(crate) fn resize(cx: &mut Cx<'_, Unlocked>, cq: &Cq, entries: u32) -> Result<(u32, Arc<Ring>)> {
+/// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `ENOMEM`; what `publish` says.
+pub(crate) fn resize(
+    cx: &mut Cx<'_, Unlocked>,
+    cq: &Cq,
+    entries: u32,
+    publish: impl FnOnce(&Arc<Ring>) -> Result,
+) -> Result<u32> {
     if !(1..=MAX_CQE).contains(&entries) {
         return Err(EINVAL);
     }
     let ring = Ring::new(entries, size_of::<UverbsWc>())?;
     let granted = ring.capacity();
-    let shared = ring.clone();
+    publish(&ring)?;
     let old = {
         let mut state = cx.lock(&cq.state);
         let Entries::User(producer) = &mut state.entries else {
@@ -208,7 +214,7 @@ pub(crate) fn resize(cx: &mut Cx<'_, Unlocked>, cq: &Cq, entries: u32) -> Result
         old
     };
     drop(old);
-    Ok((granted, shared))
+    Ok(granted)
 }
 
 /// Moves completions of a kernel client into `out`.

@@ -303,8 +303,9 @@ impl Driver for Sib {
         _s: Sleepable<'_>,
         cq: &Self::Cq,
         entries: u32,
-    ) -> Result<(u32, Arc<Ring>)> {
-        cq::resize(&mut cx, cq, entries)
+        publish: impl FnOnce(&Arc<Ring>) -> Result,
+    ) -> Result<u32> {
+        cq::resize(&mut cx, cq, entries, publish)
     }
 
     fn poll_cq(mut cx: Cx<'_, Unlocked>, cq: &Self::Cq, out: &mut WcOut<'_>) -> Result {
@@ -423,8 +424,9 @@ impl Driver for Sib {
         srq: &Self::Srq,
         change: &SrqModify,
         user: bool,
-    ) -> Result<Option<Arc<Ring>>> {
-        srq::modify(&mut cx, srq, change, user)
+        publish: impl FnOnce(&Arc<Ring>) -> Result,
+    ) -> Result {
+        srq::modify(&mut cx, srq, change, user, publish)
     }
 
     fn query_srq(mut cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, srq: &Self::Srq) -> Result<SrqAttr> {

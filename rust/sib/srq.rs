@@ -114,26 +114,28 @@ pub(crate) fn create(
     })
 }
 
-/// Changes the size of a user's queue, or the limit.
+/// Changes the size of a user's queue, whose new ring `publish` tells the user of before, or the limit.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a size that is not offered or too small for what the queue holds, for a limit beyond
-/// the size, and for the size of a kernel client's queue; `ENOMEM`.
+/// the size, and for the size of a kernel client's queue; `ENOMEM`; what `publish` says.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     srq: &Srq,
     change: &SrqModify,
     user: bool,
-) -> Result<Option<Arc<Ring>>> {
+    publish: impl FnOnce(&Arc<Ring>) -> Result,
+) -> Result {
     let ring = match change.max_wr {
         Some(max_wr) if user && (1..=MAX_QP_WR).contains(&max_wr) => {
-            Some(Ring::new(max_wr, abi::recv_wqe_size(srq.max_sge))?)
+            let ring = Ring::new(max_wr, abi::recv_wqe_size(srq.max_sge))?;
+            publish(&ring)?;
+            Some(ring)
         }
         Some(_) => return Err(EINVAL),
         None => None,
     };
-    let shared = ring.clone();
     let old = {
         let mut state = cx.lock(&srq.state);
         let max_wr = ring.as_ref().map_or(state.max_wr, |ring| ring.capacity());
@@ -150,7 +152,7 @@ pub(crate) fn modify(
         old
     };
     drop(old);
-    Ok(shared)
+    Ok(())
 }
 
 /// The attributes.

@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <rdma/ib_user_verbs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SEND 1
 #define RECV 100
@@ -17,6 +19,8 @@
 #define ROUNDS 200
 #define BATCH 8
 #define LARGEST 500
+/* An address that no program has memory at. */
+#define NOWHERE 8
 
 static struct device devices[2];
 static struct bench bench;
@@ -155,6 +159,28 @@ static int resize_srq(struct ibv_srq *srq, uint32_t max_wr)
 	return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
 }
 
+/* As resize_srq(), but the kernel cannot tell where the new ring is. */
+static int resize_srq_untold(struct ibv_srq *srq, uint32_t max_wr)
+{
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		uint32_t srq_handle;
+		uint32_t attr_mask;
+		uint32_t max_wr;
+		uint32_t srq_limit;
+		uint64_t mmap_info_addr;
+	} cmd = {
+		.hdr = { .command = IB_USER_VERBS_CMD_MODIFY_SRQ,
+			 .in_words = sizeof(cmd) / 4 },
+		.srq_handle = srq->handle,
+		.attr_mask = IBV_SRQ_MAX_WR,
+		.max_wr = max_wr,
+		.mmap_info_addr = NOWHERE,
+	};
+
+	return write(srq->context->cmd_fd, &cmd, sizeof(cmd)) < 0 ? errno : 0;
+}
+
 static bool srq_is_full(struct ibv_srq *srq)
 {
 	struct ibv_recv_wr wr = { .wr_id = 0 }, *bad;
@@ -187,6 +213,10 @@ static void test_resize_srq(const char *test)
 			       IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
 	check(error == EINVAL, "%s: a limit beyond the size: %s", test,
 	      strerror(error));
+	error = resize_srq_untold(srq, 2 * size);
+	check(error == EFAULT, "%s: nowhere to tell of the new ring: %s", test,
+	      strerror(error));
+	check(srq_size(srq) == size, "%s: another size after that", test);
 	error = resize_srq(srq, 3 * size);
 	check(!error, "%s: modify_srq: %s", test, strerror(error));
 	check(srq_size(srq) >= 3 * size, "%s: %u after resize to %u", test,

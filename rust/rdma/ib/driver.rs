@@ -420,14 +420,16 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Moves the entries of a user's completion queue to a ring of another size.
     ///
-    /// Returns the number of entries granted, and the new ring.
+    /// Tells the user of the new ring by `publish` before that: a queue whose user cannot be told stays as it is.
+    /// Returns the number of entries granted.
     fn resize_cq(
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         cq: &Self::Cq,
         entries: u32,
-    ) -> Result<(u32, Arc<Ring>)> {
-        let _ = (cx, s, cq, entries);
+        publish: impl FnOnce(&Arc<Ring>) -> Result,
+    ) -> Result<u32> {
+        let _ = (cx, s, cq, entries, publish);
         Err(unsupported())
     }
 
@@ -543,15 +545,17 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Err(unsupported())
     }
 
-    /// Changes a shared receive queue. Returns the new ring of a user's queue that was resized.
+    /// Changes a shared receive queue. Tells a user whose queue gets another size of the new ring by `publish` before
+    /// that: a queue whose user cannot be told stays as it is.
     fn modify_srq(
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         srq: &Self::Srq,
         change: &SrqModify,
         user: bool,
-    ) -> Result<Option<Arc<Ring>>> {
-        let _ = (cx, s, srq, change, user);
+        publish: impl FnOnce(&Arc<Ring>) -> Result,
+    ) -> Result {
+        let _ = (cx, s, srq, change, user, publish);
         Err(unsupported())
     }
 

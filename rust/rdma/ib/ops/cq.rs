@@ -145,9 +145,12 @@ pub(super) unsafe extern "C" fn resize_user_cq<D: Driver>(
         }
         // SAFETY: The object has a value, and nobody destroys it now.
         let state = unsafe { CqObj::<D>::get(cq) };
-        let (entries, ring) = D::resize_cq(cx, s, &state.cq, entries)?;
-        // SAFETY: The context of this call outlives the objects made in it.
-        let map = unsafe { Mapping::answer(&udata, Some(ring)) }?;
+        let mut map = None;
+        let entries = D::resize_cq(cx, s, &state.cq, entries, |ring| {
+            // SAFETY: The context of this call outlives the objects made in it.
+            map = unsafe { Mapping::answer(&udata, Some(ring.clone())) }?;
+            Ok(())
+        })?;
         state.map.replace(map);
         // SAFETY: The member is a number for the response to the user, written without a lock by all drivers.
         unsafe { (*cq).cqe = c_int::try_from(entries).unwrap_or(c_int::MAX) };

@@ -169,19 +169,22 @@ pub(super) unsafe extern "C" fn modify_srq<D: Driver>(
         };
         // SAFETY: The object has a value, and nobody destroys it now.
         let state = unsafe { SrqObj::<D>::get(srq) };
-        let Some(ring) = D::modify_srq(cx, s, &state.srq, &change, state.user)? else {
-            return Ok(0);
-        };
-        let (Some(udata), Some(target)) = (&udata, target) else {
-            return Ok(0);
-        };
-        // SAFETY: The context of this call outlives the objects made in it.
-        let map = unsafe { Mapping::new(udata.context(), ring) }?;
-        let info = map.info();
-        state.map.replace(Some(map));
-        UserSlice::new(UserPtr::from_addr(target as usize), size_of::<MmapInfo>())
-            .writer()
-            .write_slice(info.as_bytes())?;
+        let mut map = None;
+        D::modify_srq(cx, s, &state.srq, &change, state.user, |ring| {
+            let (Some(udata), Some(target)) = (&udata, target) else {
+                return Err(EINVAL);
+            };
+            // SAFETY: The context of this call outlives the objects made in it.
+            let new = unsafe { Mapping::new(udata.context(), ring.clone()) }?;
+            UserSlice::new(UserPtr::from_addr(target as usize), size_of::<MmapInfo>())
+                .writer()
+                .write_slice(new.info().as_bytes())?;
+            map = Some(new);
+            Ok(())
+        })?;
+        if map.is_some() {
+            state.map.replace(map);
+        }
         Ok(0)
     })
 }
