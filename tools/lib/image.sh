@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # What a guest boots from, in parts that change at different paces: the Debian
-# root (a squashfs for each set of packages), the kernel with its modules, and
-# the project's own modules with the init scripts (an initramfs for each build).
+# root (a squashfs for each set of packages), the kernel with its modules (and an
+# initramfs), and the project's own modules with scripts (a folder for each build).
 # Sourced after kernel.sh.
 
 # make_guest SCRATCH PACKAGE...: the root file system. Its data is not
@@ -108,18 +108,19 @@ boot_image() {
 	echo "$dir"
 }
 
-# pack_project FLAVOUR BOOT-IMAGE: build/FLAVOUR/initramfs, which is the kernel's
-# initramfs with the project's modules, the files that make modprobe find them,
-# and the scripts of tools/guest.
+# pack_project FLAVOUR BOOT-IMAGE: build/FLAVOUR/project, what the guest adds to its
+# root: the project's modules, the files that make modprobe find them, and the
+# scripts of tools/guest; and build/FLAVOUR/initramfs, with the first of those.
 pack_project() {
 	# shellcheck disable=SC2016 # the script is for the inner shell
 	ROOT_BINDS="$2:/boot/image" root_run sh -ec '
 		built=/src/build/$1
 		release=$(ls /boot/image/tree/usr/lib/modules)
 		work=$(mktemp -d)
-		project=$work/cpio/project
+		project=$built/project.new
+		rm -rf "$project"
 		modules=usr/lib/modules/$release
-		mkdir -p "$work/all" "$project/$modules/updates" "$project/usr/lib/sib" "$project/usr/bin"
+		mkdir -p "$work/all" "$project/$modules/updates" "$project/usr/lib/sib" "$project/usr/bin" "$work/cpio"
 		sed "s/\.o$/.ko/" "$built/modules.order" | while read -r module; do
 			strip --strip-debug -o "$project/$modules/updates/$(basename "$module")" "$built/$module"
 		done
@@ -139,6 +140,8 @@ pack_project() {
 		(cd "$work/cpio" && find . | cpio --quiet -o -H newc) >"$work/new"
 		cat /boot/image/initramfs.cpio "$work/new" >"$built/initramfs.new"
 		mv "$built/initramfs.new" "$built/initramfs"
+		rm -rf "$built/project"
+		mv "$project" "$built/project"
 	' sh "$1"
 }
 

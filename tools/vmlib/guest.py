@@ -5,9 +5,11 @@ import asyncio
 import os
 import shutil
 import sys
+import time
 
 from . import kernel_log
 from . import qemu
+from .kept import Kept
 
 # How long a boot may take to reach the script on a busy machine, by kernel, for
 # each guest that boots at the time.
@@ -15,6 +17,8 @@ _BOOT_SECONDS = {"stock": 90, "debug": 180}
 # How much longer it takes under the instruction counter, which has one thread.
 _ICOUNT_FACTOR = 3
 _BOOTS = 3
+_POLL_SECONDS = 0.05
+_SEED_BYTES = 64
 
 
 class Guest:
@@ -25,8 +29,12 @@ class Guest:
         self.options = options
         self.accel = accel
         self.status = None
-        self.log = f"{qemu.SHARE}/node-{node}.dmesg"
+        self.log = qemu.log(node)
         self.process = None
+        # With a counter of instructions or a plugin it is to be seen from the beginning, and
+        # without emulation it boots soon enough.
+        plain = accel == "tcg" and not options.icount and not options.plugin
+        self.kept = Kept(node, options) if plain else None
 
     def _mark(self, name):
         """The file by which this guest tells that it has come to `name`."""
@@ -44,6 +52,8 @@ class Guest:
             if self.started():
                 break
             self._tell(f"boot {attempt} of {_BOOTS} failed before the script had started")
+            if self.kept:
+                self.kept.discard()
             if attempt < _BOOTS:
                 shutil.move(self.log, f"{self.log}.boot-{attempt}")
         try:
@@ -54,16 +64,44 @@ class Guest:
             self.status = 1
 
     async def _boot(self):
+        command = qemu.command(self.node, self.options, self.accel)
+        to_keep = None
+        for left in (self.log, qemu.control(self.node)):
+            if os.path.exists(left):
+                os.remove(left)
+        if self.kept and self.kept.is_there():
+            command += self.kept.arguments()
+        elif self.kept:
+            to_keep = self.kept
+            command += ["-qmp", f"unix:{to_keep.socket()},server=on,wait=off"]
         self.process = await asyncio.create_subprocess_exec(
-            *qemu.command(self.node, self.options, self.accel),
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
         )
+        beside = [asyncio.create_task(task) for task in (self._limit_boot(), self._introduce(to_keep))]
         output = asyncio.create_task(self._copy_output())
-        limit = asyncio.create_task(self._limit_boot())
         await self.process.wait()
-        limit.cancel()
+        for task in beside:
+            task.cancel()
         await output
+
+    async def _introduce(self, to_keep):
+        """Tells the guest which one it is, once it asks; before that it may be kept."""
+        while not os.path.exists(qemu.control(self.node)):
+            await asyncio.sleep(_POLL_SECONDS)
+        reader, writer = await asyncio.open_unix_connection(qemu.control(self.node))
+        with open(f"{qemu.RUN}/seed.{self.node}", "wb") as file:
+            file.write(os.urandom(_SEED_BYTES))
+        if to_keep or not self.kept:
+            await reader.readline()
+        if to_keep:
+            await to_keep.save()
+        now = round(time.time())
+        writer.write(f"{self.node} {self.options.nodes} {self.options.kernel} {now}\n".encode())
+        await writer.drain()
+        await self.process.wait()
+        writer.close()
 
     async def _limit_boot(self):
         seconds = _BOOT_SECONDS[self.options.kernel] * self.options.nodes

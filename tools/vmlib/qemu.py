@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The command line of one guest."""
 
+import subprocess
+
 from . import tsc
 
 ROOT_DISK = "/guest/root.squashfs"
@@ -30,6 +32,26 @@ _NO_HOTPLUG = [
     "-global",
     "PIIX4_PM.acpi-pci-hotplug-with-bridge-support=off",
 ]
+
+
+def version():
+    """The version of QEMU."""
+    return subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, check=True).stdout
+
+
+def initramfs(options):
+    """What the kernel starts with."""
+    return f"/src/build/{options.kernel}/initramfs"
+
+
+def log(node):
+    """The kernel log of guest `node`."""
+    return f"{SHARE}/node-{node}.dmesg"
+
+
+def control(node):
+    """The socket by which guest `node` is told which one it is."""
+    return f"{RUN}/control.{node}"
 
 
 def device(name, model):
@@ -105,7 +127,7 @@ def command(node, options, accel):
     """The words that start guest `node`; its log goes to a file, the output of
     its script to standard output."""
     cpu = "host" if accel == "kvm" else "max,la57=off"
-    parameters = f"{PARAMETERS} vm.node={node} vm.nodes={options.nodes}"
+    parameters = PARAMETERS
     if accel == "tcg":
         khz = _ICOUNT_KHZ if options.icount else tsc.khz()
         parameters += f" tsc_early_khz={khz}"
@@ -114,13 +136,15 @@ def command(node, options, accel):
         + emulation(options, accel)
         + ["-smp", str(options.cpus), "-m", str(options.mem)]
         + ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-        + ["-kernel", KERNEL, "-initrd", f"/src/build/{options.kernel}/initramfs"]
+        + ["-kernel", KERNEL, "-initrd", initramfs(options)]
         + ["-append", parameters]
-        + ["-serial", f"file:{SHARE}/node-{node}.dmesg"]
+        + ["-chardev", f"file,id=log,path={log(node)},append=on", "-serial", "chardev:log"]
         + _NO_HOTPLUG
         + ["-chardev", "file,id=output,path=/dev/stdout"]
         + device("output", "virtio-serial-pci")
-        + ["-device", "virtserialport,chardev=output,name=output"]
+        + ["-device", "virtserialport,chardev=output,name=output,nr=1"]
+        + ["-chardev", f"socket,id=control,path={control(node)},server=on,wait=off"]
+        + ["-device", "virtserialport,chardev=control,name=control,nr=2"]
         + drive("root", ROOT_DISK)
         + drive("modules", MODULE_DISK)
         + folder("vm", RUN)
