@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel debug --timeout 600 -- 8 handoff
 # vm-long: --kernel debug --timeout 1500 -- 600 handoff
 # vm-long: --kernel debug --timeout 1500 -- 600 udp
 # vm-long: --kernel stock --timeout 1500 -- 600 handoff

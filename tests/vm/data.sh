@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
-# vm: --kernel stock --timeout 600 -- udp 3
-# vm: --kernel debug --timeout 900 -- handoff 2
+# vm: --kernel stock --timeout 600 -- udp 1
 # vm-long: --kernel stock --timeout 900 -- udp
 # vm-long: --kernel debug --timeout 1200 -- handoff
 # vm-long: --kernel debug --timeout 1800 -- udp 60

@@ -17,7 +17,7 @@ CM_SUP=0x10000
 
 case $(uname -r) in
 *debug*) races=2 ;;
-*) races=10 ;;
+*) races=4 ;;
 esac
 
 # has_ib_cm NAME: whether ib_cm has the HCA.

@@ -11,8 +11,8 @@
 #     errors.sh [handoff|udp [CASES [WORK-REQUESTS]]]
 #
 # So many cases of a program, and as many of a client in the kernel, which costs three
-# times as much; with at least so many work requests, of which the program posts three
-# quarters.
+# times as much; with at least so many work requests, of which the program posts nine
+# tenths.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -24,9 +24,9 @@ run user errors sib0 sib1
 step "Work under way"
 run user flush sib0 sib1
 step "Random traffic to a random end"
-run user ledger -a sib0 -b sib1 -n "${2:-150}" -w $((${3:-0} * 3 / 4))
+run user ledger -a sib0 -b sib1 -n "${2:-150}" -w $((${3:-0} * 9 / 10))
 run user ledger -a sib1:2 -b sib1:2 -n 20 -s 100000
 step "Random traffic of a client in the kernel"
-client ledger "cases=${2:-150}" "least=$((${3:-0} / 4))"
+client ledger "cases=${2:-150}" "least=$((${3:-0} / 10))"
 no_objects
 fabric_down

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel debug --timeout 900 -- 2
 # vm-long: --kernel debug --timeout 7200 -- 200
 #
 # Many lives of the module: load, two HCAs, OpenSM, a ping-pong, and then in turn

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel debug --timeout 900 -- handoff 3
 # vm-long: --kernel debug --timeout 900 -- handoff 3 admin
 # vm-long: --kernel debug --timeout 3600 -- handoff 1
 # vm-long: --kernel debug --timeout 3600 -- udp 1
