@@ -367,6 +367,13 @@ impl<S: Storage> Manager<S> {
         nodes.filter(|node| self.topology.is_here(node))
     }
 
+    /// The number of nodes that have a place in the storage, and that the last sweep has not seen.
+    pub fn absent_nodes(&self) -> usize {
+        let nodes = (0..self.topology.node_count()).filter_map(|node| self.topology.node(node));
+        let absent = nodes.filter(|node| !self.topology.is_here(node));
+        absent.fold(0, |count: usize, _| count.wrapping_add(1))
+    }
+
     /// The ports that the last sweep has seen and that have LIDs, each with its node.
     pub fn end_ports(&self) -> impl Iterator<Item = (&Node, &Port)> {
         let ports = (0..self.topology.port_count()).filter_map(|port| self.topology.port(port));

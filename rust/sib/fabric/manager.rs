@@ -130,6 +130,8 @@ struct Desk {
     agent: KBox<Agent<Heap>>,
     config: Config,
     room: Room,
+    /// The manager has taken over from one with as much room, and no sweep since has found enough.
+    is_renewed: bool,
     /// The partitions, if any were told.
     partitions: Option<Assignments>,
     /// Takes the place of the inbox while its letters are read.
@@ -165,6 +167,7 @@ impl Desk {
             agent: storage::administration()?,
             config,
             room: Room::SMALL,
+            is_renewed: false,
             partitions: None,
             spare: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
             told: SmState::Discovering,
@@ -173,11 +176,10 @@ impl Desk {
         })
     }
 
-    /// The room for the next manager, after a sweep that found none. As much as there was will do if most of it is
-    /// kept for nodes that have gone: a new manager does not know them. Its own first sweep shows whether that was so.
-    fn next_room(&self, sweeps: u32) -> Option<Room> {
-        let present = self.manager.nodes().fold(0usize, |n, _| n.wrapping_add(1));
-        if sweeps > 1 && present <= self.room.nodes() / 2 {
+    /// The room for the next manager, after a sweep that found none. As much as there was will do if half of it is
+    /// kept for nodes that have gone: a new manager does not know them. If it finds no room either, that was not why.
+    fn next_room(&self) -> Option<Room> {
+        if !self.is_renewed && self.manager.absent_nodes() >= self.room.nodes() / 2 {
             return Some(self.room);
         }
         self.room.next()
@@ -190,10 +192,14 @@ impl Desk {
         if is_new {
             self.swept = Some(now());
         }
-        if !is_new || !report.no_room {
+        if !is_new {
             return Ok(false);
         }
-        let Some(room) = self.next_room(report.sweeps) else {
+        if !report.no_room {
+            self.is_renewed = false;
+            return Ok(false);
+        }
+        let Some(room) = self.next_room() else {
             return Ok(false);
         };
         self.manager = storage::manager(self.config, room)?;
@@ -201,6 +207,7 @@ impl Desk {
             self.manager.set_partitions(list, now());
         }
         self.agent.renew();
+        self.is_renewed = self.room == room;
         self.room = room;
         self.sweeps = 0;
         Ok(true)

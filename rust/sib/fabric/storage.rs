@@ -154,7 +154,7 @@ pub(super) fn administration() -> Result<KBox<Agent<Heap>>> {
 }
 
 /// How large a subnet may be.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Room {
     switches: usize,
 }
