@@ -145,9 +145,10 @@ pack_project() {
 	' sh "$1"
 }
 
-# project_image FLAVOUR BOOT-IMAGE: builds and packs what has changed.
+# project_image FLAVOUR BOOT-IMAGE RUN: builds and packs what has changed, and copies it to
+# the folder RUN, so that it stays as it is.
 project_image() {
-	local flavour=$1 boot=$2 key lock out=$TREE/build/$1
+	local flavour=$1 boot=$2 run=$3 key lock out=$TREE/build/$1
 	mkdir -p "$TREE/build"
 	exec {lock}>"$TREE/build/$flavour.image.lock"
 	flock "$lock"
@@ -161,5 +162,6 @@ project_image() {
 		pack_project "$flavour" "$boot"
 		echo "$key" >"$out/initramfs.key"
 	fi
+	cp -r "$out/initramfs" "$out/project" "$run/"
 	exec {lock}>&-
 }

@@ -41,7 +41,11 @@ async def _run(guests, timeout):
         task.cancel()
     for guest in guests:
         guest.kill()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    for guest, outcome in zip(guests, outcomes):
+        if isinstance(outcome, Exception):
+            print(f"vm: node {guest.node}: {outcome!r}", file=sys.stderr)
+            guest.status = 1
     return not late
 
 

@@ -4,6 +4,7 @@
 import hashlib
 import os
 import subprocess
+import tempfile
 
 from . import qemu
 
@@ -14,7 +15,7 @@ def _probe():
     """Whether a guest under KVM comes as far as its first program."""
     command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "512"]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    command += ["-kernel", qemu.KERNEL, "-initrd", "/boot/image/initramfs.cpio", "-serial", "stdio"]
+    command += ["-kernel", qemu.KERNEL, "-initrd", qemu.KERNEL_INITRAMFS, "-serial", "stdio"]
     command += ["-append", "console=ttyS0 panic=-1 rdinit=/bin/busybox -- poweroff -f"]
     try:
         result = subprocess.run(
@@ -39,8 +40,8 @@ def choose():
     verdict = f"/cache/accel-{host}"
     if not os.path.exists(verdict):
         answer = "kvm" if _probe() else "tcg"
-        with open(verdict + ".new", "w") as file:
+        with tempfile.NamedTemporaryFile("w", dir="/cache", prefix="accel.", delete=False) as file:
             file.write(answer)
-        os.rename(verdict + ".new", verdict)
+        os.rename(file.name, verdict)
     with open(verdict) as file:
         return file.read()

@@ -13,7 +13,7 @@ from .kept import Kept
 
 # How long a boot may take to reach the script on a busy machine, by kernel, for
 # each guest that boots at the time.
-_BOOT_SECONDS = {"stock": 90, "debug": 180}
+_BOOT_SECONDS = {"stock": 300, "debug": 600}
 # How much longer it takes under the instruction counter, which has one thread.
 _ICOUNT_FACTOR = 3
 _BOOTS = 3
@@ -69,9 +69,10 @@ class Guest:
         for left in (self.log, qemu.control(self.node)):
             if os.path.exists(left):
                 os.remove(left)
-        if self.kept and self.kept.is_there():
-            command += self.kept.arguments()
-        elif self.kept:
+        there = self.kept and self.kept.arguments()
+        if there:
+            command += there
+        elif self.kept and self.kept.claim():
             to_keep = self.kept
             command += ["-qmp", f"unix:{to_keep.socket()},server=on,wait=off"]
         self.process = await asyncio.create_subprocess_exec(
@@ -79,26 +80,34 @@ class Guest:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
         )
-        beside = [asyncio.create_task(task) for task in (self._limit_boot(), self._introduce(to_keep))]
+        introduction = self._introduce(to_keep, bool(there))
+        beside = [asyncio.create_task(task) for task in (self._limit_boot(), introduction)]
         output = asyncio.create_task(self._copy_output())
         await self.process.wait()
         for task in beside:
             task.cancel()
         await output
 
-    async def _introduce(self, to_keep):
+    async def _introduce(self, to_keep, has_asked):
         """Tells the guest which one it is, once it asks; before that it may be kept."""
-        while not os.path.exists(qemu.control(self.node)):
-            await asyncio.sleep(_POLL_SECONDS)
-        reader, writer = await asyncio.open_unix_connection(qemu.control(self.node))
         with open(f"{qemu.RUN}/seed.{self.node}", "wb") as file:
             file.write(os.urandom(_SEED_BYTES))
-        if to_keep or not self.kept:
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(qemu.control(self.node))
+                break
+            except OSError:
+                # QEMU does not listen yet.
+                await asyncio.sleep(_POLL_SECONDS)
+        if not has_asked:
             await reader.readline()
         if to_keep:
-            await to_keep.save()
+            try:
+                await to_keep.save()
+            except (OSError, ValueError, KeyError) as error:
+                self._tell(f"the guest is not kept for later: {error}")
         now = round(time.time())
-        writer.write(f"{self.node} {self.options.nodes} {self.options.kernel} {now}\n".encode())
+        writer.write(f"{self.node} {self.options.nodes} {now}\n".encode())
         await writer.drain()
         await self.process.wait()
         writer.close()

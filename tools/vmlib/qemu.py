@@ -8,6 +8,7 @@ from . import tsc
 ROOT_DISK = "/guest/root.squashfs"
 MODULE_DISK = "/boot/image/modules.squashfs"
 KERNEL = "/boot/image/vmlinuz"
+KERNEL_INITRAMFS = "/boot/image/initramfs.cpio"
 RUN = "/run/vm"
 SHARE = "/share"
 
@@ -37,11 +38,6 @@ _NO_HOTPLUG = [
 def version():
     """The version of QEMU."""
     return subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, check=True).stdout
-
-
-def initramfs(options):
-    """What the kernel starts with."""
-    return f"/src/build/{options.kernel}/initramfs"
 
 
 def log(node):
@@ -136,7 +132,7 @@ def command(node, options, accel):
         + emulation(options, accel)
         + ["-smp", str(options.cpus), "-m", str(options.mem)]
         + ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-        + ["-kernel", KERNEL, "-initrd", initramfs(options)]
+        + ["-kernel", KERNEL, "-initrd", f"{RUN}/initramfs"]
         + ["-append", parameters]
         + ["-chardev", f"file,id=log,path={log(node)},append=on", "-serial", "chardev:log"]
         + _NO_HOTPLUG
