@@ -22,6 +22,8 @@
 #define ARENA_BYTES (12u << 20)
 #define DEPTH 128u
 #define ALL_SETUPS 8
+/* Of the codes of ACK timeouts. */
+#define MOST_TIMEOUT 31
 
 static const struct transport transports[] = {
 	{ "rc", IBV_QPT_RC, 7,
@@ -113,12 +115,16 @@ static void *disturb(void *unused)
 	return NULL;
 }
 
+/* The code of the time after which an answer is asked for again. */
+static uint32_t ack_timeout;
+
 static void run_setup(const struct setup *chosen, uint32_t rounds)
 {
 	struct path_options path = default_path;
 	pthread_t disturber;
 
 	setup = *chosen;
+	path.timeout = ack_timeout;
 	path.rd_atomic = 1 + rng_below(&rng, 16);
 	path.grh = setup.grh;
 	side_create(0);
@@ -176,13 +182,16 @@ int main(int argc, char **argv)
 		{ 'n', "ROUNDS", .u32 = &rounds },
 		{ 'N', "SETUPS", .u32 = &setups },
 		{ 's', "SEED", .u64 = &seed },
+		{ 'T', "ACK-TIMEOUT", .u32 = &ack_timeout },
 		{ 'S', "SECONDS", .u64 = &seconds },
 		{},
 	};
 
+	ack_timeout = default_path.timeout;
 	options_read(argc, argv, options, NULL);
 	if (memory)
 		on_demand = *memory;
+	check(ack_timeout <= MOST_TIMEOUT, "ACK-TIMEOUT is up to %d", MOST_TIMEOUT);
 	rng_seed(&rng, seed);
 	device_open(&devices[0], names[0]);
 	device_open(&devices[1], names[1]);

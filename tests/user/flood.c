@@ -223,7 +223,7 @@ static void flood(uint64_t due, bool with_strangers)
 	memset(last, 0, sizeof(last));
 	ids = attributes(&active);
 	there = attributes(&passive);
-	while (!is_over && !error && now_ms() < due) {
+	while (!is_over && !error && (!offers || now_ms() < due)) {
 		for (int i = 0; i < BATCH; i++)
 			forge(&ids, with_strangers);
 		error = offer();

@@ -39,7 +39,7 @@
 #define GRACE_MS 100
 #define IDLE_US 500
 /* How long a machine that is shared may stand still. */
-#define HALT_MS 5000
+#define HALT_MS 10000
 /* One round may be late, and one more of so many. */
 #define LATE_SHARE 50
 /* Steps after a migration before the way back is repaired. */

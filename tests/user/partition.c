@@ -64,10 +64,10 @@ static void await_membership(const struct device *device, bool member)
 
 static void join(struct end *a, struct end *b)
 {
-	/* Gives up within a second. */
+	/* Gives up within two seconds. */
 	struct path_options path = default_path;
 
-	path.timeout = 14;
+	path.timeout = 17;
 	path.retries = 2;
 	end_to_init_in(a, &path, entries[0]);
 	end_to_init_in(b, &path, entries[1]);

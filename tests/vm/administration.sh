@@ -22,7 +22,7 @@ asks() {
 	local count=$1 pattern=$2 said lines
 	shift 2
 	printf '$ saquery %s\n' "$*"
-	said=$(timeout -k 5 30 saquery -C sib0 "$@" 2>&1) || fail "status $? of: saquery $*: $said"
+	said=$(timeout -k 5 60 saquery -t 20000 -C sib0 "$@" 2>&1) || fail "status $? of: saquery $*: $said"
 	lines=$(grep -Eic "$pattern" <<<"$said")
 	[ "$lines" = "$count" ] || { [ "$count" = some ] && [ "$lines" != 0 ]; } || {
 		printf '%s\n' "$said"
@@ -34,7 +34,7 @@ asks() {
 refused() {
 	local said
 	printf '$ saquery %s\n' "$*"
-	! said=$(timeout -k 5 30 saquery -C sib0 "$@" 2>&1) || fail "an answer to saquery $*: $said"
+	! said=$(timeout -k 5 60 saquery -t 20000 -C sib0 "$@" 2>&1) || fail "an answer to saquery $*: $said"
 	grep -Eiq 'status|not supported|unsupported|invalid' <<<"$said" || fail "no answer to saquery $*: $said"
 }
 
@@ -90,7 +90,7 @@ cm 18600 ib_write_bw -R -F -d sib1 -p 18600 -n $many -s 65536 -- \
 step "A port comes and goes, and with it its memberships"
 run rdma link del sib1
 ended_groups() {
-	! timeout 20 saquery -g -C sib0 | grep -iq 'ff15:.*:1234'
+	! timeout 60 saquery -t 20000 -g -C sib0 | grep -iq 'ff15:.*:1234'
 }
 within 20 ended_groups || fail "a group without members"
 run ip netns del far

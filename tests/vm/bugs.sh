@@ -14,7 +14,7 @@ while read -r test arguments; do
 	run bash "$(dirname "$0")/$test.sh" $arguments </dev/null
 done <<'END'
 data handoff 1
-lifecycle 1
+lifecycle 3
 cmfuzz 4 handoff
 nomem handoff 7
 END

@@ -93,7 +93,7 @@ addresses() {
 
 # carriers: waits until both interfaces have joined their groups and have their addresses.
 carriers() {
-	within 30 ready || {
+	within 90 ready || {
 		ip address
 		ip -n far address
 		fail "the interfaces do not come up"
@@ -142,7 +142,7 @@ ip_fabric_of_one() {
 	run ip rule del pref 0
 	run ip route add $FAR dev "$NEAR_IF" src $NEAR table 100
 	run ip route add $NEAR dev "$FAR_IF" src $FAR table 100
-	within 30 answered || fail "no answer from $FAR"
+	within 90 answered || fail "no answer from $FAR"
 }
 
 answered() {
@@ -217,10 +217,10 @@ stream() {
 	local server status=0
 	TALK_PORT=$((TALK_PORT + 1))
 	printf '$ a stream of %s bytes to %s and back\n' "$2" "$1"
-	far timeout -k 5 120 python3 -B "$TALK" serve "$1" $TALK_PORT "$2" &
+	far timeout -k 5 400 python3 -B "$TALK" serve "$1" $TALK_PORT "$2" &
 	server=$!
 	within 60 serves $TALK_PORT || fail "nobody listens"
-	timeout -k 5 120 python3 -B "$TALK" call "$1" $TALK_PORT "$2" || status=$?
+	timeout -k 5 400 python3 -B "$TALK" call "$1" $TALK_PORT "$2" || status=$?
 	wait $server || status=$?
 	[ $status = 0 ] || fail "the stream has broken"
 }

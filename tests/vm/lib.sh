@@ -80,7 +80,7 @@ opensm_up() {
 	local device=$1 port=${2:-1}
 	shift $(($# < 2 ? $# : 2))
 	printf '$ opensm on %s %s\n' "$device" "$*"
-	opensm -g "$(port_guid "$device" "$port")" -f "$OPENSM_LOG" "$@" >/tmp/opensm.out 2>&1 &
+	opensm -g "$(port_guid "$device" "$port")" -f "$OPENSM_LOG" -t 400 "$@" >/tmp/opensm.out 2>&1 &
 	OPENSM_PID=$!
 }
 

@@ -94,7 +94,7 @@ step "Two at the same time"
 for number in 1 2 3 4; do
 	for ((round = 0; round < rounds / 2; round++)); do
 		# The tool may miss a device while others go: the kernel lists them by position.
-		rdma link add sib$number type sib netdev dum0 && within 5 rdma link del sib$number || exit 1
+		rdma link add sib$number type sib netdev dum0 && within 60 rdma link del sib$number || exit 1
 	done &
 	pids[number]=$!
 done

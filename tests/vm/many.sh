@@ -37,9 +37,9 @@ printf 'all is active after %d ms\n' $(((${EPOCHREALTIME/[.,]/} - began) / 1000)
 barrier active
 
 step "What subnet administration knows"
-counts $LIDS 'NodeRecord dump' saquery -C sib0 NR
+counts $LIDS 'NodeRecord dump' saquery -t 20000 -C sib0 NR
 [ "$(grep -o 'lid\.*[0-9]*$' <<<"$TOLD" | sort -u | wc -l)" = $LIDS ] || fail "LIDs are not unique"
-timeout 60 saquery -C sib0 NR | awk '/ lid\./ || /\tlid\./ { sub(/.*\./, ""); lid = $0 } /Channel Adapter/ { print lid }' >/tmp/lids
+timeout 60 saquery -t 20000 -C sib0 NR | awk '/ lid\./ || /\tlid\./ { sub(/.*\./, ""); lid = $0 } /Channel Adapter/ { print lid }' >/tmp/lids
 [ "$(wc -l </tmp/lids)" = $((2 * HCAS * NODES)) ] || fail "the LIDs of HCAs: $(cat /tmp/lids)"
 counts 1 "^## Summary: $((HCAS * NODES + NODES)) nodes checked, 0 bad nodes found" ibqueryerrors -C sib0
 

@@ -63,13 +63,13 @@ gid() {
 
 # paths DEVICE DEVICE P_KEY: how many paths there are from one to the other.
 paths() {
-	timeout 60 saquery -C sib0 PR --sgid "$(gid "$1")" --dgid "$(gid "$2")" --pkey "$3" |
+	timeout 60 saquery -t 20000 -C sib0 PR --sgid "$(gid "$1")" --dgid "$(gid "$2")" --pkey "$3" |
 		grep -c 'dgid'
 }
 
 # group P_KEY: the group of all IPv4 hosts of a partition is there.
 group() {
-	timeout 60 saquery -C sib0 -g | grep -iq "MGID.*ff12:401b:$1::ffff:ffff"
+	timeout 60 saquery -t 20000 -C sib0 -g | grep -iq "MGID.*ff12:401b:$1::ffff:ffff"
 }
 
 # told LID PORT: the keys that smpquery shows.

@@ -13,7 +13,7 @@ BEACON="$(dirname "$0")/neighbours/beacon.py"
 # The debug kernel is a lot slower.
 case $(uname -r) in
 *debug*) soon=60 rounds=40 ;;
-*) soon=10 rounds=1000 ;;
+*) soon=40 rounds=1000 ;;
 esac
 
 # host NUMBER: one more host on the bridge.

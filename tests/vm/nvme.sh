@@ -21,7 +21,7 @@
 TARGET=/sys/kernel/config/nvmet
 NQN=sib-test-disk
 # Seconds without a sign of life; a connection takes some four to go over.
-PATIENCE=5
+PATIENCE=30
 
 # The debug kernel takes ten times as long for a packet.
 case $(uname -r) in
@@ -109,10 +109,13 @@ failover() {
 subnet_manager module
 datapath "${1:-handoff}"
 ip_fabric_of_one
-if [ "${2:-}" = failover ]; then
+case ${2:-} in
+failover)
 	PATIENCE=20
 	run modprobe sib_cm watch=2
-fi
+	;;
+reconnect) PATIENCE=5 ;;
+esac
 run modprobe nvmet-rdma
 run modprobe nvme-rdma
 target_up

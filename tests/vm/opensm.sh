@@ -67,7 +67,7 @@ answers() {
 	timeout 20 ibping -c 1 -C sib0 -L "$(lid sib1)" | grep -q '1 received'
 }
 within 20 answers || fail "ibping does not answer"
-shows '3 received, 0% packet loss' ibping -c 3 -C sib0 -L "$(lid sib1)"
+shows '3 received, 0% packet loss' ibping -t 10000 -c 3 -C sib0 -L "$(lid sib1)"
 kill $server
 
 step "OpenSM stops: everything stays; it comes back: nothing breaks"

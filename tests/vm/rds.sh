@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --nodes 2 --timeout 300
+# vm: --kernel stock --nodes 2 --timeout 600
 # vm-long: --kernel debug --nodes 2 --timeout 900
 #
 # Reliable datagrams (RDS) over InfiniBand between two hosts: each sends the other
@@ -19,7 +19,7 @@ exec 3<>$GO
 # The debug kernel is a lot slower.
 case $(uname -r) in
 *debug*) soon=180 count=300 ;;
-*) soon=60 count=3000 ;;
+*) soon=180 count=3000 ;;
 esac
 
 finished() {

@@ -26,7 +26,7 @@ LINKS=$((2 * HOSTS + 3))
 # The debug kernel is a lot slower.
 case $(uname -r) in
 *debug*) soon=120 messages=20 ;;
-*) soon=30 messages=100 ;;
+*) soon=90 messages=100 ;;
 esac
 
 # whole DEVICE: the whole fabric is seen from there.

@@ -16,7 +16,7 @@ HOSTS=3
 # The debug kernel is a lot slower.
 case $(uname -r) in
 *debug*) soon=60 messages=40 ;;
-*) soon=20 messages=1000 ;;
+*) soon=60 messages=1000 ;;
 esac
 
 # guids: the switches that can be seen.

@@ -98,7 +98,7 @@ traced "${2:-500}"
 [ -s /tmp/steady ] || fail "datagrams were made of nothing: the trace does not see them"
 # Now and then the network layer looks for its way anew.
 grep -Ev "$DATAGRAMS" /tmp/steady >/tmp/else
-[ "$(wc -l </tmp/else)" -lt $((${2:-500} / 50)) ] || {
+[ "$(wc -l </tmp/else)" -lt $((${2:-500} / 10)) ] || {
 	head -n 3 /tmp/else
 	fail "something else than datagrams is allocated for messages"
 }

@@ -67,10 +67,11 @@ endless() {
 }
 
 # load DEVICE DEVICE: a reliable connection between two HCAs, of which every byte is
-# checked, as process LOAD. It ends by itself only if something is wrong.
+# checked, as process LOAD. It ends by itself only if something is wrong, or if nothing
+# comes through for eight seconds.
 load() {
 	LOADED=$2
-	"$USER_PROGRAMS/data" -a "$1" -b "$2" -t rc -N 1 -n 100000000 -s "$RANDOM" >/tmp/load 2>&1 &
+	"$USER_PROGRAMS/data" -a "$1" -b "$2" -t rc -N 1 -n 100000000 -s "$RANDOM" -T 18 >/tmp/load 2>&1 &
 	LOAD=$!
 	load_goes_on "at first"
 }

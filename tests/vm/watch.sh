@@ -107,10 +107,10 @@ wait $server || gives_up "status $? of the server"
 mend 1
 
 step "ib_write_bw runs on when its port goes"
-far timeout -k 5 120 ib_write_bw -R -F -d sib1 -p 18600 -D 30 -s 65536 >/tmp/server 2>&1 &
+far timeout -k 5 240 ib_write_bw -R -F -d sib1 -p 18600 -D 60 -s 65536 >/tmp/server 2>&1 &
 server=$!
 within 20 cm_listens 18600 || gives_up "ib_write_bw does not listen"
-timeout -k 5 120 stdbuf -oL ib_write_bw -R -F -d sib0 -p 18600 -D 30 -s 65536 $FAR >/tmp/client 2>&1 &
+timeout -k 5 240 stdbuf -oL ib_write_bw -R -F -d sib0 -p 18600 -D 60 -s 65536 $FAR >/tmp/client 2>&1 &
 client=$!
 # It makes a connection to talk about the one that it measures.
 within 60 grep -q '#bytes' /tmp/client || gives_up "ib_write_bw has not begun"
