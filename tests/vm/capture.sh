@@ -1,11 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 --package tshark
-# vm-long: --kernel debug --timeout 1200 --package tshark
+# vm-long: --kernel stock --timeout 600 --package tshark -- messages
+# vm-long: --kernel debug --timeout 1200 --package tshark -- messages
 #
 # What tools/capture writes is InfiniBand to Wireshark: opcodes, LIDs, queue pairs;
 # none of it malformed. A buffer that runs over counts what it loses.
 # Communication management is too, as far as Wireshark takes it apart.
+#
+#     capture.sh [messages]
+#
+# Wireshark takes four seconds to begin, and looks at each message of communication
+# management by itself: only with `messages`.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -69,99 +75,101 @@ lid() {
 }
 
 tshark --version | head -n 1
-step "Messages of communication management"
-run "$(dirname "$0")/packets/pcap.py" "$(dirname "$0")/packets/cm.hex" $PCAP
-whole
-# Wireshark 4.4 shows the upper 12 bits alone of the flow labels.
-message ConnectRequest 0x10 \
-	'req == 0xc1c2c3c4' \
-	'req.serviceid == 0x1000cea012345678' \
-	'req.localcaguid == 0x021020fffe304050' \
-	'req.localqkey == 0x11223344' \
-	'req.localqpn == 0x1a2b' \
-	'req.responderres == 4' \
-	'req.localeecn == 0xe0c' \
-	'req.initdepth == 5' \
-	'req.remoteeecn == 0xe0d' \
-	'req.remoteresptout == 20' \
-	'req.transpsvctype == 1' \
-	'req.e2eflowctrl == 1' \
-	'req.startpsn == 0x654321' \
-	'req.localresptout == 19' \
-	'req.retrcount == 6' \
-	'req.pkey == 0x8005' \
-	'req.pppmtu == 4' \
-	'req.rdcexist == 1' \
-	'req.rnrretrcount == 3' \
-	'req.maxcmretr == 15' \
-	'req.srq == 1' \
-	'req.ext_transport == 1' \
-	'req.prim_locallid == 0x11' \
-	'req.prim_remotelid == 0x12' \
-	'req.prim_localgid == fe80::11' \
-	'req.prim_remotegid == fe80::12' \
-	'req.prim_flowlabel in {0xabc, 0xabcde}' \
-	'req.prim_pktrate == 7' \
-	'req.prim_tfcclass == 0x21' \
-	'req.prim_hoplim == 0x40' \
-	'req.prim_sl == 3' \
-	'req.prim_subnetlocal == 1' \
-	'req.prim_localacktout == 15' \
-	'req.alt_locallid == 0x21' \
-	'req.alt_remotelid == 0x22' \
-	'req.alt_localgid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:21' \
-	'req.alt_remotegid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:22' \
-	'req.alt_flowlabel in {0xabc, 0xabcde}' \
-	'req.alt_pktrate == 7' \
-	'req.alt_tfcclass == 0x21' \
-	'req.alt_hoplim == 0x40' \
-	'req.alt_sl == 3' \
-	'req.alt_subnetlocal == 1' \
-	'req.alt_localacktout == 15' \
-	'req.private[0:5] == 73:69:62:21:00'
-message ConnectReject 0x12 \
-	'rej.localcommid == 0xc1c2c3c4' \
-	'rej.remotecommid == 0xd1d2d3d4' \
-	'rej.msgrej == 1' \
-	'rej.rejinfolen == 2' \
-	'rej.reason == 19' \
-	'rej.ari[0:3] == ab:cd:00' \
-	'rej.private[0:5] == 73:69:62:21:00'
-message ConnectReply 0x13 \
-	'rep == 0xc1c2c3c4' \
-	'rep.remotecommid == 0xd1d2d3d4' \
-	'rep.localqkey == 0x11223344' \
-	'rep.localqpn == 0x1a2b' \
-	'rep.localeecn == 0xe0c' \
-	'rep.startpsn == 0x654321' \
-	'rep.respres == 4' \
-	'rep.initdepth == 5' \
-	'rep.tgtackdelay == 17' \
-	'rep.failoveracc == 2' \
-	'rep.e2eflowctrl == 1' \
-	'rep.rnrretrcount == 6' \
-	'rep.srq == 1' \
-	'rep.localcaguid == 0x021020fffe304050' \
-	'rep.private[0:5] == 73:69:62:21:00'
-message ReadyToUse 0x14 \
-	'rtu.localcommid == 0xc1c2c3c4' \
-	'rtu.remotecommid == 0xd1d2d3d4' \
-	'rtu.private[0:5] == 73:69:62:21:00'
-message DisconnectRequest 0x15 \
-	'dreq.localcommid == 0xc1c2c3c4' \
-	'dreq.remotecommid == 0xd1d2d3d4' \
-	'req.remoteqpneecn == 0x1a2b' \
-	'dreq.private[0:5] == 73:69:62:21:00'
-message DisconnectReply 0x16 \
-	'drsp.localcommid == 0xc1c2c3c4' \
-	'drsp.remotecommid == 0xd1d2d3d4' \
-	'drsp.private[0:5] == 73:69:62:21:00'
-# Wireshark 4.4 takes no more of them apart.
-message MsgRcptAck 0x11
-message ServiceIDResReq 0x17
-message ServiceIDResReqResp 0x18
-message LoadAlternatePath 0x19
-message AlternatePathResponse 0x1a
+if [ "${1:-}" = messages ]; then
+	step "Messages of communication management"
+	run "$(dirname "$0")/packets/pcap.py" "$(dirname "$0")/packets/cm.hex" $PCAP
+	whole
+	# Wireshark 4.4 shows the upper 12 bits alone of the flow labels.
+	message ConnectRequest 0x10 \
+		'req == 0xc1c2c3c4' \
+		'req.serviceid == 0x1000cea012345678' \
+		'req.localcaguid == 0x021020fffe304050' \
+		'req.localqkey == 0x11223344' \
+		'req.localqpn == 0x1a2b' \
+		'req.responderres == 4' \
+		'req.localeecn == 0xe0c' \
+		'req.initdepth == 5' \
+		'req.remoteeecn == 0xe0d' \
+		'req.remoteresptout == 20' \
+		'req.transpsvctype == 1' \
+		'req.e2eflowctrl == 1' \
+		'req.startpsn == 0x654321' \
+		'req.localresptout == 19' \
+		'req.retrcount == 6' \
+		'req.pkey == 0x8005' \
+		'req.pppmtu == 4' \
+		'req.rdcexist == 1' \
+		'req.rnrretrcount == 3' \
+		'req.maxcmretr == 15' \
+		'req.srq == 1' \
+		'req.ext_transport == 1' \
+		'req.prim_locallid == 0x11' \
+		'req.prim_remotelid == 0x12' \
+		'req.prim_localgid == fe80::11' \
+		'req.prim_remotegid == fe80::12' \
+		'req.prim_flowlabel in {0xabc, 0xabcde}' \
+		'req.prim_pktrate == 7' \
+		'req.prim_tfcclass == 0x21' \
+		'req.prim_hoplim == 0x40' \
+		'req.prim_sl == 3' \
+		'req.prim_subnetlocal == 1' \
+		'req.prim_localacktout == 15' \
+		'req.alt_locallid == 0x21' \
+		'req.alt_remotelid == 0x22' \
+		'req.alt_localgid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:21' \
+		'req.alt_remotegid == fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:22' \
+		'req.alt_flowlabel in {0xabc, 0xabcde}' \
+		'req.alt_pktrate == 7' \
+		'req.alt_tfcclass == 0x21' \
+		'req.alt_hoplim == 0x40' \
+		'req.alt_sl == 3' \
+		'req.alt_subnetlocal == 1' \
+		'req.alt_localacktout == 15' \
+		'req.private[0:5] == 73:69:62:21:00'
+	message ConnectReject 0x12 \
+		'rej.localcommid == 0xc1c2c3c4' \
+		'rej.remotecommid == 0xd1d2d3d4' \
+		'rej.msgrej == 1' \
+		'rej.rejinfolen == 2' \
+		'rej.reason == 19' \
+		'rej.ari[0:3] == ab:cd:00' \
+		'rej.private[0:5] == 73:69:62:21:00'
+	message ConnectReply 0x13 \
+		'rep == 0xc1c2c3c4' \
+		'rep.remotecommid == 0xd1d2d3d4' \
+		'rep.localqkey == 0x11223344' \
+		'rep.localqpn == 0x1a2b' \
+		'rep.localeecn == 0xe0c' \
+		'rep.startpsn == 0x654321' \
+		'rep.respres == 4' \
+		'rep.initdepth == 5' \
+		'rep.tgtackdelay == 17' \
+		'rep.failoveracc == 2' \
+		'rep.e2eflowctrl == 1' \
+		'rep.rnrretrcount == 6' \
+		'rep.srq == 1' \
+		'rep.localcaguid == 0x021020fffe304050' \
+		'rep.private[0:5] == 73:69:62:21:00'
+	message ReadyToUse 0x14 \
+		'rtu.localcommid == 0xc1c2c3c4' \
+		'rtu.remotecommid == 0xd1d2d3d4' \
+		'rtu.private[0:5] == 73:69:62:21:00'
+	message DisconnectRequest 0x15 \
+		'dreq.localcommid == 0xc1c2c3c4' \
+		'dreq.remotecommid == 0xd1d2d3d4' \
+		'req.remoteqpneecn == 0x1a2b' \
+		'dreq.private[0:5] == 73:69:62:21:00'
+	message DisconnectReply 0x16 \
+		'drsp.localcommid == 0xc1c2c3c4' \
+		'drsp.remotecommid == 0xd1d2d3d4' \
+		'drsp.private[0:5] == 73:69:62:21:00'
+	# Wireshark 4.4 takes no more of them apart.
+	message MsgRcptAck 0x11
+	message ServiceIDResReq 0x17
+	message ServiceIDResReqResp 0x18
+	message LoadAlternatePath 0x19
+	message AlternatePathResponse 0x1a
+fi
 
 run "$CAPTURE" --help
 ! "$CAPTURE" nothing0 2>/dev/null || fail "a port that is not there was captured"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 400
+# vm-long: --kernel stock --timeout 400
 # vm-long: --kernel debug --timeout 1800
 #
 # OpenSM with its options on a ring and a star of three hosts: routing engines, several LIDs

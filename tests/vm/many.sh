@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300
+# vm-long: --kernel stock --timeout 300
 # vm-long: --kernel stock --nodes 2 --timeout 400
 #
 # Sixteen HCAs of two ports in each kernel, of one or two hosts that find each other:

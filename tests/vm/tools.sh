@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --nodes 3 --timeout 400 -- module
+# vm-long: --kernel stock --nodes 3 --timeout 400 -- module
 # vm-long: --kernel stock --nodes 3 --timeout 400 -- opensm
 # vm-long: --kernel debug --nodes 3 --timeout 1500 -- module
 # vm-long: --kernel debug --nodes 3 --timeout 1500 -- opensm
