@@ -264,6 +264,8 @@ impl AttributeOperations<1> for Hca {
         hca.policy.with(|wanted| wanted.level = level);
         if let Some(device) = hca.shared.device_called(hca.policy.name()) {
             level.set(&device);
+            // It forgets connections of HCAs where nothing is done any more.
+            hca.shared.watch.poke();
         }
         Ok(())
     }

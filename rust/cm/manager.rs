@@ -19,9 +19,7 @@ use crate::device::{
 use crate::policy::Mode;
 use crate::question;
 use crate::tables::Shared;
-use crate::watch::Level;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use proto::cm::{
     stale_refusal,
@@ -84,14 +82,7 @@ impl Manager for Desk {
         adapter: Adapter,
     ) -> Result<Arc<Device>> {
         let level = self.0.policies.level_of(&adapter);
-        let off = Atomic::new(Level::Off as u32);
-        let device = Arc::new(
-            Device {
-                adapter,
-                level: off,
-            },
-            GFP_KERNEL,
-        )?;
+        let device = Arc::new(Device::new(adapter), GFP_KERNEL)?;
         level.set(&device);
         self.0.add_device(device.clone())?;
         if let Err(err) = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE) {
@@ -163,7 +154,7 @@ impl Manager for Desk {
                 }
                 None => self.0.watch.migrated(&mut cx, s, device, qpn),
             },
-            QpEvent::MigrationFailed => self.0.watch.verdict(&mut cx, device, qpn),
+            QpEvent::MigrationFailed => self.0.watch.verdict(&mut cx, s, device, qpn),
             QpEvent::Gone => {
                 // A program of this manager has its queue pair, and says what it does with it.
                 self.0.watch.gone(&mut cx, device, qpn);
@@ -269,7 +260,7 @@ impl Desk {
             return false;
         };
         let conn = Conn::incoming(identity(&self.0, device), mad, source);
-        let made = Connection::new(&self.0, device, conn, true, pkey_index);
+        let made = Connection::new(&self.0, device, conn, true, req.pkey.get());
         if let Ok(connection) = made {
             match connection.claim(req.local_ca_guid, req.local_qpn) {
                 Ok(None) => consumer::welcome(&self.0, cx, s, &listener, &connection, mad),

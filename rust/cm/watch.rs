@@ -41,6 +41,7 @@ use kernel::sync::{
 use level::withhold;
 use proto::cm::watch::{
     Progress,
+    Stage,
     Watched,
     Way, //
 };
@@ -217,7 +218,7 @@ impl Watch {
     }
 
     /// Has the worker look.
-    fn poke(self: &Arc<Self>) {
+    pub(crate) fn poke(self: &Arc<Self>) {
         // An item that is queued already starts after this.
         let _ = self.queue.enqueue(&self.work, self.clone());
     }
@@ -259,16 +260,15 @@ impl Watch {
             let item = cx.lock(&self.inbox).pop();
             match item {
                 None => return,
+                Some(Item::Sent(device, ..) | Item::Gone(device, _))
+                    if Level::of(&device) == Level::Off => {}
                 Some(Item::Sent(device, dlid, bytes)) => {
                     let mad = Cm::from_bytes(&bytes);
                     self.learn(table, &device, mad, Way::Sent);
                     self.lead(cx, s, table, &device, mad, dlid);
                 }
                 Some(Item::Gone(device, qpn)) => {
-                    if let Some(entry) = table.of_qp(&device, qpn) {
-                        entry.watched.gone();
-                        entry.since = now();
-                    }
+                    table.qp_is_gone(&device, qpn, now());
                 }
             }
         }
@@ -343,6 +343,7 @@ impl Watch {
                     watched,
                     pkey: req.pkey.get(),
                     since: now,
+                    checked: now,
                 },
                 GFP_KERNEL,
             );
@@ -392,6 +393,19 @@ impl Watch {
         }
     }
 
+    /// The connection of a queue pair: of those that are said to be, the one that it is connected to.
+    fn of_qp<'t>(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        table: &'t mut Table,
+        device: &Arc<Device>,
+        qpn: u32,
+    ) -> Option<&'t mut KBox<Entry>> {
+        let state = device.adapter.path_state(cx, s, qpn).ok()?;
+        table.of_qp(device, (qpn, state.peer.qpn))
+    }
+
     /// Has a connection do something, with its surroundings as they are.
     fn attend<R>(
         &self,
@@ -404,7 +418,10 @@ impl Watch {
         let device = entry.device.clone();
         let qpn = entry.watched.qpns().0.get();
         let state = device.adapter.path_state(cx, s, qpn).ok();
-        if state.is_some_and(|state| state.is_managed) {
+        let theirs = entry.watched.qpns().1.get();
+        // What programs tell each other of queue pairs need not be so.
+        if state.is_some_and(|state| state.is_managed || state.is_ready && state.peer.qpn != theirs)
+        {
             entry.watched.leave();
         }
         let env = Env {
@@ -513,7 +530,7 @@ impl Watch {
         }
         let mut table = self.table.lock();
         self.drain(cx, s, &mut table);
-        let Some(entry) = table.of_qp(device, qpn) else {
+        let Some(entry) = self.of_qp(cx, s, &mut table, device, qpn) else {
             return Verdict::Pass;
         };
         let ends = device.ends(cx, s);
@@ -541,7 +558,7 @@ impl Watch {
         }
         let mut table = self.table.lock();
         self.drain(cx, s, &mut table);
-        if let Some(entry) = table.of_qp(device, qpn) {
+        if let Some(entry) = self.of_qp(cx, s, &mut table, device, qpn) {
             let ends = device.ends(cx, s);
             self.attend(cx, s, entry, &ends, |watched, env, worker, _| {
                 watched.confirmed(env, worker);
@@ -552,7 +569,8 @@ impl Watch {
     /// What becomes of an event of a queue pair that is of no use here.
     pub(crate) fn verdict(
         &self,
-        _cx: &mut Cx<'_, Unlocked>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
         device: &Arc<Device>,
         qpn: u32,
     ) -> Verdict {
@@ -560,7 +578,7 @@ impl Watch {
             return Verdict::Pass;
         }
         let mut table = self.table.lock();
-        match table.of_qp(device, qpn) {
+        match self.of_qp(cx, s, &mut table, device, qpn) {
             Some(entry) if !entry.watched.is_foreign() => withhold(),
             Some(_) | None => Verdict::Pass,
         }
@@ -572,20 +590,34 @@ impl Watch {
         self.drain(cx, s, &mut table);
         let now = now();
         table.sweep(now);
+        table.forget_where(|entry| Level::of(&entry.device) == Level::Off);
         let mut next = (table.count != 0).then(|| now.after(SWEEP));
         for entry in table.entries.values_mut() {
             let is_full = Level::of(&entry.device) == Level::Full;
-            let deadline = entry.watched.deadline(is_full);
-            if deadline.is_some_and(|due| due <= now) {
+            // That a queue pair is gone may have found no room in the inbox.
+            let is_looked_for = now >= entry.checked.after(SWEEP);
+            let is_due = entry
+                .watched
+                .deadline(is_full)
+                .is_some_and(|due| due <= now);
+            if is_looked_for && entry.watched.stage() == Stage::Established || is_due {
+                entry.checked = now;
                 let tid = u64::from(rdma::random::u32()) << 32 | u64::from(rdma::random::u32());
                 let ends = entry.device.ends(cx, s);
-                self.attend(cx, s, entry, &ends, |watched, env, worker, state| {
-                    match state {
-                        Some(state) => watched.tick(is_full && state.is_ready, tid, env, worker),
-                        // Nobody has told of it.
+                let may_offer = is_full && ends.has_several();
+                self.attend(
+                    cx,
+                    s,
+                    entry,
+                    &ends,
+                    |watched, env, worker, state| match state {
+                        Some(state) if is_due => {
+                            watched.tick(may_offer && state.is_ready, tid, env, worker);
+                        }
+                        Some(_) => {}
                         None => watched.gone(),
-                    }
-                });
+                    },
+                );
             }
             next = match (next, entry.watched.deadline(is_full)) {
                 (Some(one), Some(other)) => Some(one.min(other)),
@@ -601,9 +633,7 @@ impl Watch {
     pub(crate) fn forget(&self, cx: &mut Cx<'_, Unlocked>, device: &Arc<Device>) {
         let mut table = self.table.lock();
         cx.lock(&self.inbox).forget(device);
-        while let Some(name) = table.find(|entry| Arc::ptr_eq(&entry.device, device)) {
-            table.remove(name);
-        }
+        table.forget_where(|entry| Arc::ptr_eq(&entry.device, device));
     }
 
     /// Ends the clock and the work. Nobody calls any more.

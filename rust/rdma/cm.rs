@@ -79,5 +79,6 @@ pub(crate) use hook::{
 pub(crate) use paths::serve;
 pub use paths::{
     PathCount,
-    PathState, //
+    PathState,
+    QpPeer, //
 };

@@ -40,7 +40,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::cm::{
     PathCount,
-    PathState, //
+    PathState,
+    QpPeer, //
 };
 use rdma::ib::{
     AccessFlags,
@@ -403,8 +404,14 @@ impl Driver for Sib {
         }
     }
 
-    fn load_path(mut cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32, path: &AhAttr) -> Result {
-        qp::load_path(&mut cx, dev, qpn, path)
+    fn load_path(
+        mut cx: Cx<'_, Unlocked>,
+        dev: &Self::Device,
+        qpn: u32,
+        peer: QpPeer,
+        path: &AhAttr,
+    ) -> Result {
+        qp::load_path(&mut cx, dev, qpn, peer, path)
     }
 
     fn create_srq(

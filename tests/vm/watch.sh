@@ -49,6 +49,21 @@ migrated() {
 	[ "$(rdma resource show qp | grep 'type RC' | grep -c 'path-mig-state MIGRATED')" -ge 2 ]
 }
 
+# left_alone NUMBER: so many ends have had a queue pair that is not theirs to manage.
+left_alone() {
+	[ "$(grep -c 'left to its owner' $SEEN)" = "$1" ]
+}
+
+# rc_qpns NAME WHAT: the lqpn or rqpn of all reliable queue pairs of the HCA.
+rc_qpns() {
+	rdma resource show qp link "$1" | grep 'type RC' | sed -n "s/.* $2 \([0-9]*\).*/\1/p"
+}
+
+# rc_pairs NUMBER: so many pairs of reliable queue pairs are connected.
+rc_pairs() {
+	[ "$(rdma resource show qp | grep 'type RC' | grep -c 'state RTS')" = $((2 * $1)) ]
+}
+
 step "Connections of sib_cm itself are none of ib_cm's"
 lines=$(wc -l <$SEEN)
 run user connect sib0 sib1 1
@@ -89,6 +104,31 @@ ends 1 'alternate none' || gives_up "there is an alternate path"
 rping_down
 echo full >$POLICY/sib1/watch || fail "there is no way back"
 
+step "What programs say of queue pairs is not believed"
+for pair in 1 2; do
+	"$USER_PROGRAMS/endless" listen /tmp/meet.$pair sib0 >/tmp/endless 2>&1 &
+	victims+=($!)
+	"$USER_PROGRAMS/endless" call /tmp/meet.$pair sib1 >/tmp/endless 2>&1 &
+	victims+=($!)
+	within 20 rc_pairs $pair || gives_up "no traffic"
+done
+# Two that are not connected to each other.
+ours=$(rc_qpns sib0 lqpn | head -n 1)
+theirs=$(rc_qpns sib1 lqpn | grep -vx "$(rc_qpns sib0 rqpn | head -n 1)" | head -n 1)
+loads=$(seen loads)
+far timeout -k 5 120 "$USER_PROGRAMS/impostor" listen $FAR "$theirs" >/tmp/server 2>&1 &
+server=$!
+within 20 cm_listens 7481 || gives_up "the impostor does not listen"
+timeout -k 5 120 "$USER_PROGRAMS/impostor" call $FAR "$ours" >/tmp/client 2>&1 &
+client=$!
+within 60 grep -q established /tmp/client && within 60 grep -q established /tmp/server ||
+	gives_up "no connection"
+within 60 left_alone 2 || gives_up "the queue pairs are not left alone"
+[ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
+! armed 1 || gives_up "a queue pair may migrate"
+kill $server $client "${victims[@]}"
+wait $server $client "${victims[@]}"
+
 step "A program that manages its paths itself is left alone"
 levels respond
 loads=$(seen loads)
@@ -103,7 +143,7 @@ cut_off 1
 wait $client || gives_up "status $? of the client"
 wait $server || gives_up "status $? of the server"
 [ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
-[ "$(grep -c 'left to its owner' $SEEN)" = 2 ] || gives_up "the queue pairs are not left alone"
+left_alone 4 || gives_up "the queue pairs are not left alone"
 mend 1
 
 step "ib_write_bw runs on when its port goes"

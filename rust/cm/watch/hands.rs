@@ -14,7 +14,10 @@ use proto::cm::{
     Count,
     Slot, //
 };
-use rdma::cm::Way;
+use rdma::cm::{
+    QpPeer,
+    Way, //
+};
 use rdma::ib::MAD_SIZE;
 use rdma::sync::{
     Cx,
@@ -71,12 +74,16 @@ impl Hands for Worker<'_, '_> {
         self.device.count(self.ends, conn, count);
     }
 
-    fn load(&mut self, qpn: Qpn, path: &Path) -> bool {
+    fn load(&mut self, conn: &Conn, (ours, theirs): (Qpn, Qpn), path: &Path) -> bool {
         let Some((port, way)) = self.ends.along(path, 0) else {
             return false;
         };
         let adapter = &self.device.adapter;
-        let loaded = adapter.load_path(self.cx, self.s, qpn.get(), port, &way);
+        let peer = QpPeer {
+            qpn: theirs.get(),
+            lid: conn.primary().remote_lid.get(),
+        };
+        let loaded = adapter.load_path(self.cx, self.s, (ours.get(), peer), port, &way);
         if loaded.is_ok() {
             self.tally.loads.add();
         }

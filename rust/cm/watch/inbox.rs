@@ -9,8 +9,8 @@ use kernel::sync::Arc;
 use rdma::ib::MAD_SIZE;
 use wire::Lid;
 
-/// How much there may be. What is beyond is lost: connections that are not known have no alternate path, and what has
-/// become of queue pairs is found out later.
+/// How much there may be. What is beyond is lost: connections that are not known have no alternate path, and queue pairs
+/// that are gone are found out by who looks at all connections now and then.
 const CAPACITY: usize = 256;
 
 /// Something that was told.

@@ -43,6 +43,8 @@ pub(super) struct Entry {
     pub(super) pkey: u16,
     /// When it has become what it is.
     pub(super) since: Instant,
+    /// When its queue pair was looked for.
+    pub(super) checked: Instant,
 }
 
 /// What the mutex guards.
@@ -87,15 +89,39 @@ impl Table {
             .map(|(name, _)| *name)
     }
 
-    /// The connection of a queue pair.
-    pub(super) fn of_qp(&mut self, device: &Arc<Device>, qpn: u32) -> Option<&mut KBox<Entry>> {
-        let qpn = Qpn::new(qpn);
+    /// The connection of a queue pair, and that of the peer.
+    pub(super) fn of_qp(
+        &mut self,
+        device: &Arc<Device>,
+        (ours, theirs): (u32, u32),
+    ) -> Option<&mut KBox<Entry>> {
+        let qpns = (Qpn::new(ours), Qpn::new(theirs));
         let name = self.find(|entry| {
-            entry.watched.qpns().0 == qpn
+            entry.watched.qpns() == qpns
                 && entry.watched.stage() != Stage::Ending
                 && Arc::ptr_eq(&entry.device, device)
         })?;
         self.entries.get_mut(&name)
+    }
+
+    /// A queue pair is not connected any more.
+    pub(super) fn qp_is_gone(&mut self, device: &Arc<Device>, qpn: u32, now: Instant) {
+        for entry in self.entries.values_mut() {
+            if entry.watched.qpns().0 == Qpn::new(qpn)
+                && entry.watched.stage() != Stage::Ending
+                && Arc::ptr_eq(&entry.device, device)
+            {
+                entry.watched.gone();
+                entry.since = now;
+            }
+        }
+    }
+
+    /// Forgets all connections that `is_it` is true of.
+    pub(super) fn forget_where(&mut self, is_it: impl Fn(&Entry) -> bool) {
+        while let Some(name) = self.find(&is_it) {
+            self.remove(name);
+        }
     }
 
     /// The connection that a datagram of ib_cm is about.
@@ -122,11 +148,9 @@ impl Table {
 
     /// Forgets what has been over for long.
     pub(super) fn sweep(&mut self, now: Instant) {
-        while let Some(name) = self.find(|entry| {
+        self.forget_where(|entry| {
             entry.watched.stage() != Stage::Established && now > entry.since.after(LINGER)
-        }) {
-            self.remove(name);
-        }
+        });
     }
 }
 

@@ -156,9 +156,10 @@ pub trait Hands {
     fn send(&mut self, conn: &Conn, slot: Slot);
     /// Counts something of the connection.
     fn count(&mut self, conn: &Conn, count: Count);
-    /// Loads an alternate path into the queue pair of this end, which is to be in RTS, and asks for REARM. Returns
-    /// whether that has been done.
-    fn load(&mut self, qpn: Qpn, path: &Path) -> bool;
+    /// Loads an alternate path into the queue pair of this end, the first of `qpns`, and asks for REARM. It is to be in
+    /// RTS, and connected to the second one by the path in use: programs need not have told the truth to each other.
+    /// Returns whether that has been done.
+    fn load(&mut self, conn: &Conn, qpns: (Qpn, Qpn), path: &Path) -> bool;
     /// Sends a question along the path in use.
     fn ask(&mut self, conn: &Conn, question: &Survey);
 }
@@ -440,7 +441,7 @@ impl Watched {
         env: &Env<'_>,
         hands: &mut dyn Hands,
     ) -> Result<(), Refusal> {
-        let qpn = self.known.local_qpn;
+        let qpns = self.qpns();
         let Some(conn) = &mut self.conn else {
             return Err(Refusal::Invalid);
         };
@@ -450,7 +451,7 @@ impl Watched {
                 Action::Send(slot) => hands.send(conn, slot),
                 Action::Count(count) => hands.count(conn, count),
                 Action::Tell(Notice::LapReceived(generation, path)) => {
-                    let status = if hands.load(qpn, &path) {
+                    let status = if hands.load(conn, qpns, &path) {
                         ap_status::LOADED
                     } else {
                         ap_status::REJECTED
@@ -468,7 +469,7 @@ impl Watched {
                 Action::Tell(Notice::AprReceived(status, path)) => {
                     if status != ap_status::LOADED {
                         self.next = env.now.after(PAUSE);
-                    } else if !hands.load(qpn, &path) {
+                    } else if !hands.load(conn, qpns, &path) {
                         conn.step(Event::Order(Order::Unload), env)?;
                         self.next = env.now.after(PAUSE);
                     }

@@ -11,7 +11,8 @@ use super::agent::{
 use super::paths::{
     self,
     PathCount,
-    PathState, //
+    PathState,
+    QpPeer, //
 };
 use crate::ib::{
     AhAttr,
@@ -214,18 +215,18 @@ impl Adapter {
         }
     }
 
-    /// Loads an alternate path from `port` on into the connected queue pair `qpn`, and asks for REARM. Its owner does
-    /// not learn of that; P_Key and ACK timeout are those in use.
+    /// Loads an alternate path from `port` on into the queue pair `qpn`, which is connected to `peer`, and asks for
+    /// REARM. Its owner does not learn of that; P_Key and ACK timeout are those in use.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or
-    /// ARMED, or the path cannot be.
+    /// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths or it is connected to another one,
+    /// `EINVAL` if it is not in RTS, or ARMED, or the path cannot be.
     pub fn load_path(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         s: Sleepable<'_>,
-        qpn: u32,
+        (qpn, peer): (u32, QpPeer),
         port: u32,
         way: &Way,
     ) -> Result {
@@ -245,7 +246,7 @@ impl Adapter {
             }),
         };
         // SAFETY: As above.
-        unsafe { paths::load_into(link.raw, cx, s, qpn, &path) }
+        unsafe { paths::load_into(link.raw, cx, s, qpn, peer, &path) }
     }
 
     /// The entry of the port's P_Key table that has `pkey`, as a full or a limited member.

@@ -26,9 +26,20 @@ use kernel::sync::atomic::{
 };
 use sib_bindings as bindings;
 
+/// The other end of a connected queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QpPeer {
+    /// The number of the queue pair there.
+    pub qpn: u32,
+    /// The LID that packets go to.
+    pub lid: u16,
+}
+
 /// How a connected queue pair stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathState {
+    /// What it is connected to, as soon as it is.
+    pub peer: QpPeer,
     /// It is in RTS.
     pub is_ready: bool,
     /// Its owner has loaded a path, or changed the state of migration: it is to be left alone.
@@ -67,7 +78,7 @@ pub enum PathCount {
 /// What the driver does for the manager.
 struct Calls {
     state: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32) -> Result<PathState>,
-    load: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32, &AhAttr) -> Result,
+    load: unsafe fn(*mut bindings::ib_device, Cx<'_, Unlocked>, u32, QpPeer, &AhAttr) -> Result,
     count: unsafe fn(*mut bindings::ib_device, u32, PathCount),
     is_dedicated: unsafe fn(*mut bindings::ib_device) -> bool,
     modify_port: unsafe fn(
@@ -129,10 +140,11 @@ unsafe fn load<D: Driver>(
     device: *mut bindings::ib_device,
     cx: Cx<'_, Unlocked>,
     qpn: u32,
+    peer: QpPeer,
     path: &AhAttr,
 ) -> Result {
     // SAFETY: By the promise.
-    D::load_path(cx, unsafe { device_of::<D>(device) }, qpn, path)
+    D::load_path(cx, unsafe { device_of::<D>(device) }, qpn, peer, path)
 }
 
 /// # Safety
@@ -218,7 +230,7 @@ pub(super) unsafe fn count_at(device: *mut bindings::ib_device, port: u32, count
     }
 }
 
-/// Loads an alternate path into the queue pair `qpn`, and asks for REARM.
+/// Loads an alternate path into the queue pair `qpn`, which is connected to `peer`, and asks for REARM.
 ///
 /// # Safety
 ///
@@ -228,8 +240,9 @@ pub(super) unsafe fn load_into(
     cx: &mut Cx<'_, Unlocked>,
     _s: Sleepable<'_>,
     qpn: u32,
+    peer: QpPeer,
     path: &AhAttr,
 ) -> Result {
     // SAFETY: By the promise.
-    unsafe { (calls()?.load)(device, cx.reborrow(), qpn, path) }
+    unsafe { (calls()?.load)(device, cx.reborrow(), qpn, peer, path) }
 }

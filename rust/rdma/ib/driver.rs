@@ -30,7 +30,8 @@ use super::{
 };
 use crate::cm::{
     PathCount,
-    PathState, //
+    PathState,
+    QpPeer, //
 };
 use crate::mem::{
     KernelSpace,
@@ -521,14 +522,20 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Counts what the connection manager has to do with alternate paths, at the port where it has.
     fn count_path(dev: &Self::Device, port: u32, count: PathCount);
 
-    /// Loads an alternate path into a connected queue pair for its owner, who does not know, and asks for REARM. Its
-    /// P_Key and its ACK timeout are those in use.
+    /// Loads an alternate path into a queue pair that is connected to `peer` for its owner, who does not know, and asks
+    /// for REARM. Its P_Key and its ACK timeout are those in use.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none of this number, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or
-    /// ARMED, or the path cannot be.
-    fn load_path(cx: Cx<'_, Unlocked>, dev: &Self::Device, qpn: u32, path: &AhAttr) -> Result;
+    /// `ENOENT` if there is none of this number, `EPERM` if its owner manages paths or it is connected to another one,
+    /// `EINVAL` if it is not in RTS, or ARMED, or the path cannot be.
+    fn load_path(
+        cx: Cx<'_, Unlocked>,
+        dev: &Self::Device,
+        qpn: u32,
+        peer: QpPeer,
+        path: &AhAttr,
+    ) -> Result;
 
     // Shared receive queues.
 

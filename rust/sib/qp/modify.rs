@@ -36,6 +36,7 @@ use proto::{
     }, //
 };
 use rdma::{
+    cm::QpPeer,
     ib::{
         self,
         QpAttr,
@@ -106,8 +107,8 @@ fn state_name(state: QpState) -> ib::QpState {
 enum Author {
     /// Whom it belongs to.
     Owner,
-    /// The connection manager.
-    Manager,
+    /// The connection manager, which takes it to be connected to this.
+    Manager(QpPeer),
 }
 
 /// Whether who names these attributes manages paths himself.
@@ -363,14 +364,25 @@ pub(crate) fn modify(
     Ok(())
 }
 
-/// Changes the alternate path and the state of migration of a queue pair that is somebody else's.
+/// What a queue pair is connected to.
+pub(super) fn peer(config: &QpConfig) -> QpPeer {
+    QpPeer {
+        qpn: config.dest_qpn.get(),
+        lid: config.path.dlid.get(),
+    }
+}
+
+/// Changes the alternate path and the state of migration of a queue pair that is somebody else's, and connected to
+/// `peer`.
 ///
 /// # Errors
 ///
-/// As [`modify`], and `EPERM` if its owner manages these.
+/// As [`modify`], and `EPERM` if its owner manages these, or it is connected to another one: what a program tells its
+/// peer need not be so.
 pub(super) fn modify_paths(
     cx: &mut Cx<'_, Unlocked>,
     qp: &Qp,
+    peer: QpPeer,
     attr: &QpAttr,
     mask: QpAttrMask,
 ) -> Result {
@@ -378,7 +390,7 @@ pub(super) fn modify_paths(
         return Err(EINVAL);
     }
     let resolved = Resolved::new(cx, qp, attr, mask)?;
-    change(cx, qp, attr, mask, &resolved, Author::Manager)?;
+    change(cx, qp, attr, mask, &resolved, Author::Manager(peer))?;
     partition::follow(cx, qp);
     Ok(())
 }
@@ -396,8 +408,11 @@ fn change(
     let (state, cx) = guard.split();
     match author {
         Author::Owner => state.is_managed |= manages(mask),
-        Author::Manager if state.is_managed => return Err(EPERM),
-        Author::Manager => {}
+        Author::Manager(known) => {
+            if state.is_managed || known != peer(state.machine.config()) {
+                return Err(EPERM);
+            }
+        }
     }
     let from = state.machine.state();
     if mask.contains(QpAttrMask::CUR_STATE) && state_of(attr.cur_state) != from {

@@ -10,7 +10,10 @@ use crate::hca::Hca;
 use crate::query;
 use kernel::prelude::*;
 use proto::transport::QpState;
-use rdma::cm::PathState;
+use rdma::cm::{
+    PathState,
+    QpPeer, //
+};
 use rdma::ib::{
     self,
     AhAttr,
@@ -37,19 +40,27 @@ pub(crate) fn path_state(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Resu
     let qp = find(cx, hca, qpn)?;
     let state = cx.lock(&qp.state);
     Ok(PathState {
+        peer: modify::peer(state.machine.config()),
         is_ready: state.machine.state() == QpState::Rts,
         is_managed: state.is_managed,
         migration: modify::mig_state_name(state.machine.config().mig_state),
     })
 }
 
-/// Loads an alternate path, and asks for REARM. P_Key and ACK timeout are those of the path in use.
+/// Loads an alternate path into a queue pair that is connected to `peer`, and asks for REARM. P_Key and ACK timeout are
+/// those of the path in use.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths, `EINVAL` if it is not in RTS, or ARMED,
-/// or the path cannot be.
-pub(crate) fn load_path(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32, path: &AhAttr) -> Result {
+/// `ENOENT` if there is no such queue pair, `EPERM` if its owner manages paths or it is connected to another one,
+/// `EINVAL` if it is not in RTS, or ARMED, or the path cannot be.
+pub(crate) fn load_path(
+    cx: &mut Cx<'_, Unlocked>,
+    hca: &Hca,
+    qpn: u32,
+    peer: QpPeer,
+    path: &AhAttr,
+) -> Result {
     let qp = find(cx, hca, qpn)?;
     let (pkey, timeout) = {
         let state = cx.lock(&qp.state);
@@ -70,7 +81,7 @@ pub(crate) fn load_path(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32, path: &A
         | QpAttrMask::CUR_STATE
         | QpAttrMask::ALT_PATH
         | QpAttrMask::PATH_MIG_STATE;
-    modify::modify_paths(cx, &qp, &attr, mask)?;
+    modify::modify_paths(cx, &qp, peer, &attr, mask)?;
     Qp::schedule(qp);
     Ok(())
 }

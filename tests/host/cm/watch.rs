@@ -174,8 +174,13 @@ impl Hands for Log<'_> {
 
     fn count(&mut self, _conn: &Conn, _count: Count) {}
 
-    fn load(&mut self, qpn: Qpn, path: &Path) -> bool {
-        assert!([ACTIVE_QPN, PASSIVE_QPN].contains(&qpn.get()));
+    fn load(&mut self, _conn: &Conn, (ours, theirs): (Qpn, Qpn), path: &Path) -> bool {
+        let mut both = [ours.get(), theirs.get()];
+        both.sort();
+        assert_eq!(
+            both,
+            [ACTIVE_QPN.min(PASSIVE_QPN), ACTIVE_QPN.max(PASSIVE_QPN)]
+        );
         if self.obeys {
             self.loaded.push(*path);
         }
