@@ -312,18 +312,18 @@ impl<I: Identifier> Desk<'_, I> {
             };
             Ok((device.clone(), present))
         })?;
+        device.check()?;
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(&req.primary).ok_or(EINVAL)?;
         if req.has_alternate() {
             ends.port_of(&req.alternate).ok_or(EINVAL)?;
         }
-        let pkey_index = device.adapter.pkey_index(port, req.pkey.get())?;
+        device.adapter.pkey_index(port, req.pkey.get())?;
         if let Some(connection) = present {
-            connection.set_pkey_index(pkey_index);
             return Ok(connection);
         }
         let conn = Conn::new(identity(shared, &device));
-        let connection = Connection::new(shared, &device, conn, false, pkey_index)?;
+        let connection = Connection::new(shared, &device, conn, false, req.pkey.get())?;
         let inserted = shared.insert(&connection).and_then(|()| {
             let purpose = Purpose::Connection(connection.clone());
             connection.belong(self.occupy(purpose)?);

@@ -28,12 +28,14 @@ use proto::cm::{
     Env,
     Event,
     Notice,
+    Order,
     Refusal,
     Slot,
     State, //
 };
 use proto::time::Instant;
 use proto::transport::migration::MigState;
+use rdma::cm::Way;
 use rdma::errno;
 use rdma::new_work;
 use rdma::sync::{
@@ -69,7 +71,7 @@ pub(crate) struct Connection {
     comm_id: u32,
     /// Set if the peer has asked for it.
     peer: Option<PeerKey>,
-    /// Its queue pair; 0 if it is not known yet.
+    /// Its queue pair; 0 if it is not known yet, or may have another connection.
     qpn: Atomic<u32>,
     shared: Arc<Shared>,
     device: Arc<Device>,
@@ -86,7 +88,8 @@ pub(crate) struct Connection {
 struct Inner {
     conn: Conn,
     consumer: Option<Consumer>,
-    pkey_index: u16,
+    /// The partition of its datagrams, by whichever port they leave.
+    pkey: u16,
     /// The queue pair of the peer, which has no other connection here.
     claimed: Option<PeerQp>,
     /// The HCA has told of a migration, of which the program has not told yet.
@@ -127,7 +130,7 @@ impl Connection {
         device: &Arc<Device>,
         conn: Conn,
         is_incoming: bool,
-        pkey_index: u16,
+        pkey: u16,
     ) -> Result<Arc<Self>> {
         let (comm_id, theirs) = conn.comm_ids();
         let (guid, _) = conn.peer();
@@ -144,7 +147,7 @@ impl Connection {
                     Inner {
                         conn,
                         consumer: None,
-                        pkey_index,
+                        pkey,
                         claimed: None,
                         has_migrated: false,
                         is_over: false,
@@ -189,10 +192,13 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`, `ENODEV` if it is over.
     pub(crate) fn claim(self: &Arc<Self>, guid: Guid, qpn: Qpn) -> Result<Option<Arc<Self>>> {
         let peer = (self.device.adapter.guid(), guid.get(), qpn.get());
         let mut inner = self.inner.lock();
+        if inner.is_over {
+            return Err(ENODEV);
+        }
         let other = self.shared.claim(peer, self)?;
         if other.is_none() {
             inner.claimed = Some(peer);
@@ -203,11 +209,6 @@ impl Connection {
     /// Gives it to a consumer.
     pub(crate) fn belong(&self, consumer: Consumer) {
         self.inner.lock().consumer = Some(consumer);
-    }
-
-    /// Sets the P_Key of its datagrams.
-    pub(crate) fn set_pkey_index(&self, index: u16) {
-        self.inner.lock().pkey_index = index;
     }
 
     /// Looks at the machine.
@@ -246,7 +247,12 @@ impl Connection {
         };
         // Whoever reads that the HCA is gone is not to be told anything else by the next order.
         let is_gone = matches!(event, Event::Gone);
+        let pkey = match &event {
+            Event::Order(Order::Connect(req, _)) => Some(req.pkey.get()),
+            _ => None,
+        };
         let actions = inner.conn.step(event, &env).map_err(refused)?;
+        inner.pkey = pkey.unwrap_or(inner.pkey);
         inner.is_over |= is_gone;
         for action in actions.iter() {
             match action {
@@ -256,9 +262,30 @@ impl Connection {
                 Action::Free => inner.is_over = true,
             }
         }
-        self.qpn.store(inner.conn.local_qpn().get(), Relaxed);
+        let has_qp = match inner.conn.state() {
+            State::RepSent
+            | State::MraRepRcvd
+            | State::RepRcvd
+            | State::MraRepSent
+            | State::Established(_) => true,
+            State::Idle
+            | State::ReqSent
+            | State::MraReqRcvd
+            | State::ReqRcvd
+            | State::MraReqSent
+            | State::DreqSent
+            | State::DreqRcvd
+            | State::Timewait => false,
+        };
+        let qpn = if has_qp {
+            inner.conn.local_qpn().get()
+        } else {
+            0
+        };
+        self.qpn.store(qpn, Relaxed);
         if inner.conn.state() == State::Idle {
             self.release(&mut inner);
+            self.shared.forget_name(self);
         }
         let is_over = inner.is_over;
         match inner.conn.deadline() {
@@ -306,16 +333,20 @@ impl Connection {
         ends: &Ends,
     ) {
         let conn = &inner.conn;
-        let forth = || ends.along(conn.primary(), inner.pkey_index);
+        let adapter = &self.device.adapter;
+        let forth = || ends.along(conn.primary(), 0);
         let way = match slot {
             Slot::Request => forth(),
             Slot::Reply | Slot::Once => {
-                back(&conn.source(), conn.primary().sl.get(), inner.pkey_index).or_else(forth)
+                back(&conn.source(), conn.primary().sl.get(), 0).or_else(forth)
             }
         };
         if let Some((port, way)) = way {
-            let mad = conn.datagram(slot).as_bytes();
-            let _ = self.device.adapter.send(cx, s, port, &way, mad);
+            let way = Way {
+                pkey_index: adapter.pkey_index(port, inner.pkey).unwrap_or(0),
+                ..way
+            };
+            let _ = adapter.send(cx, s, port, &way, conn.datagram(slot).as_bytes());
         }
     }
 

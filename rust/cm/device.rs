@@ -2,8 +2,12 @@
 
 //! The HCAs that connections are on.
 
+use crate::watch::Level;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 use proto::cm::{
     Conn,
     Count,
@@ -53,9 +57,38 @@ pub(crate) struct Device {
     pub(crate) adapter: Adapter,
     /// What is done for connections of ib_cm: a [`Level`](crate::watch::Level).
     pub(crate) level: Atomic<u32>,
+    is_gone: Atomic<bool>,
 }
 
 impl Device {
+    /// An HCA, for whose connections of ib_cm nothing is done yet.
+    pub(crate) fn new(adapter: Adapter) -> Self {
+        Self {
+            adapter,
+            level: Atomic::new(Level::Off as u32),
+            is_gone: Atomic::new(false),
+        }
+    }
+
+    /// It is being removed: what is found on it is told so, and nothing more is to come. To be called under the mutex of
+    /// the tables, as [`Self::check`] is by who enters something there.
+    pub(crate) fn leave(&self) {
+        self.is_gone.store(true, Relaxed);
+    }
+
+    /// Whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it is not.
+    pub(crate) fn check(&self) -> Result {
+        if self.is_gone.load(Relaxed) {
+            Err(ENODEV)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Says on all ports whether there is a connection manager.
     pub(crate) fn announce(
         &self,
@@ -119,6 +152,14 @@ impl Ends {
             };
         }
         ports
+    }
+
+    /// Whether more than one port is active, so that there may be another path.
+    pub(crate) fn has_several(&self) -> bool {
+        self.ports()
+            .filter(|(_, names)| names.is_active)
+            .nth(1)
+            .is_some()
     }
 
     /// The ports that are there.

@@ -113,9 +113,10 @@ impl Module for Loaded {
         let files = debug::Files::new(shared.clone())?;
         let desk = Desk(shared.clone());
         let manager = Registration::new(c"sib_cm", desk, &mut cx, s)?;
-        let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         let service = Service::new(shared.clone())?;
         let config = config::register(shared.clone())?;
+        // It may be opened from then on, so nothing may fail.
+        let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
         Ok(Self {
             shared,
             manager: Some(manager),

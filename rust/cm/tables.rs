@@ -188,6 +188,7 @@ impl Shared {
     pub(crate) fn remove_device(&self, device: &Arc<Device>) {
         let mut tables = self.tables.lock();
         tables.devices.retain(|known| !Arc::ptr_eq(known, device));
+        device.leave();
     }
 
     /// Some connection on an HCA, or on any.
@@ -212,9 +213,10 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if there is another one.
+    /// `EADDRINUSE` if there is another one; `ENODEV` if the HCA is gone.
     pub(crate) fn listen(&self, service: Service, listener: Listener) -> Result {
         let mut tables = self.tables.lock();
+        listener.device.check()?;
         if tables.listeners.get(&service).is_some() {
             return Err(errno::address_in_use());
         }
@@ -254,9 +256,10 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is one of its name; `ENOSPC` if too many peers ask.
+    /// `EEXIST` if there is one of its name; `ENOSPC` if too many peers ask; `ENODEV` if the HCA is gone.
     pub(crate) fn insert_question(&self, question: &Arc<Question>) -> Result {
         let mut tables = self.tables.lock();
+        question.device().check()?;
         let name = question.name();
         if tables.questions.get(&name).is_some() {
             return Err(EEXIST);
@@ -348,9 +351,10 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is one of one of its names.
+    /// `EEXIST` if there is one of one of its names; `ENODEV` if the HCA is gone.
     pub(crate) fn insert(&self, connection: &Arc<Connection>) -> Result {
         let mut tables = self.tables.lock();
+        connection.device().check()?;
         let comm_id = connection.comm_id();
         let peer = connection.peer();
         let is_known = peer.is_some_and(|peer| tables.incoming.get(&peer).is_some());
@@ -373,6 +377,18 @@ impl Shared {
                 tables.incoming.remove(&peer);
                 Err(err)
             }
+        }
+    }
+
+    /// What the peer calls a connection may be another one's name: it is at rest.
+    pub(crate) fn forget_name(&self, connection: &Arc<Connection>) {
+        let Some(peer) = connection.peer() else {
+            return;
+        };
+        let mut tables = self.tables.lock();
+        let found = tables.incoming.get(&peer);
+        if found.is_some_and(|found| Arc::ptr_eq(found, connection)) {
+            tables.incoming.remove(&peer);
         }
     }
 

@@ -72,6 +72,7 @@ impl<I: Identifier> Desk<'_, I> {
             };
             Ok((device.clone(), present))
         })?;
+        device.check()?;
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(path).ok_or(EINVAL)?;
         let pkey_index = device.adapter.pkey_index(port, pkey)?;

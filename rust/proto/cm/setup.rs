@@ -83,6 +83,11 @@ impl Conn {
         self.response = req.remote_cm_response_timeout;
         self.max_retries = req.max_cm_retries;
         self.remote_id = 0;
+        // Nothing is left of an earlier connection.
+        self.former = None;
+        self.is_settled = true;
+        self.source = Source::default();
+        self.heard.any = false;
         self.req_tid = self.next_tid();
         self.request = Cm::new(attr::REQ, self.req_tid);
         self.request.set_message(&Req {

@@ -53,7 +53,11 @@ pub(crate) struct Pair {
 impl Pair {
     /// An end that has asked for a connection, and one that has heard of it.
     pub(crate) fn new() -> Self {
-        let mut conn = Conn::new(active());
+        Self::by(Conn::new(active()))
+    }
+
+    /// The same, by an end that has none now.
+    pub(crate) fn by(mut conn: Conn) -> Self {
         let req = request();
         let order = Event::Order(Order::Connect(&req, b"hello"));
         let now = env(Instant::default(), MigState::Migrated);
@@ -73,14 +77,19 @@ impl Pair {
     /// Two ends with a connection.
     pub(crate) fn established() -> Self {
         let mut pair = Self::new();
-        pair.order(P, Order::Accept(&reply(), b"welcome"));
-        pair.carry(P);
-        pair.order(A, Order::Ready(b"go"));
-        pair.carry(A);
-        assert_eq!(pair.told(A), [Notice::RepReceived]);
-        assert_eq!(pair.told(P), [Notice::RtuReceived]);
-        pair.expect(State::Established(Ap::Idle), State::Established(Ap::Idle));
+        pair.establish();
         pair
+    }
+
+    /// Makes the connection that was asked for.
+    pub(crate) fn establish(&mut self) {
+        self.order(P, Order::Accept(&reply(), b"welcome"));
+        self.carry(P);
+        self.order(A, Order::Ready(b"go"));
+        self.carry(A);
+        assert_eq!(self.told(A), [Notice::RepReceived]);
+        assert_eq!(self.told(P), [Notice::RtuReceived]);
+        self.expect(State::Established(Ap::Idle), State::Established(Ap::Idle));
     }
 
     /// Two ends of which the requester has offered path 1, and the other has been told.

@@ -518,3 +518,26 @@ fn transaction_ids_wrap() {
     pair.give(P, &lap(u32::MAX, &path(1), PASSIVE_QPN));
     assert_eq!(pair.told(P), []);
 }
+
+/// A connection by an identifier that has had another one before: nothing of that counts any more.
+#[test]
+fn an_identifier_begins_anew() {
+    let mut pair = Pair::loaded();
+    pair.migration[A] = MigState::Armed;
+    pair.step(A, Event::Migrated);
+    pair.order(A, Order::Disconnect(&[]));
+    for _ in 0..100 {
+        if pair.conns[A].state() == State::Idle {
+            break;
+        }
+        pair.wait(A);
+    }
+    assert_eq!(pair.conns[A].state(), State::Idle);
+    let [conn, _] = pair.conns;
+    let mut pair = Pair::by(conn);
+    let _ = pair.take_all(A);
+    pair.establish();
+    pair.offer(2);
+    pair.carry(A);
+    assert_eq!(pair.told(P), [Notice::LapReceived(1, path(2).reversed())]);
+}
