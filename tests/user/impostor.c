@@ -5,7 +5,7 @@
  *
  *     impostor listen|call ADDRESS QPN
  *
- * Says "established" when it is, and stays until it is killed.
+ * Says "established" when it is, and stays until the other one has ended.
  */
 
 #include "common.h"
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TCP_PORT 7481
 #define RESOLVE_MS 20000
@@ -70,6 +69,6 @@ int main(int argc, char **argv)
 	}
 	printf("established\n");
 	fflush(stdout);
-	pause();
+	expect(RDMA_CM_EVENT_DISCONNECTED);
 	return 0;
 }

@@ -126,8 +126,9 @@ within 60 grep -q established /tmp/client && within 60 grep -q established /tmp/
 within 60 left_alone 2 || gives_up "the queue pairs are not left alone"
 [ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
 ! armed 1 || gives_up "a queue pair may migrate"
-kill $server $client "${victims[@]}"
-wait $server $client "${victims[@]}"
+kill $client "${victims[@]}"
+wait $client "${victims[@]}"
+wait $server || gives_up "status $? of the impostor"
 
 step "A program that manages its paths itself is left alone"
 levels respond
