@@ -55,7 +55,7 @@ const HOPS: u8 = 64;
 /// An HCA.
 pub(crate) struct Device {
     pub(crate) adapter: Adapter,
-    /// What is done for connections of ib_cm: a [`Level`](crate::watch::Level).
+    /// What is done for connections of ib_cm: a [`Level`].
     pub(crate) level: Atomic<u32>,
     is_gone: Atomic<bool>,
 }
