@@ -5,7 +5,7 @@
  *
  *     impostor listen|call ADDRESS QPN
  *
- * Says "established" when it is, and stays until the other one has ended.
+ * Says "established" when it is, and stays until it is killed.
  */
 
 #include "common.h"
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TCP_PORT 7481
 #define RESOLVE_MS 20000
@@ -69,6 +70,6 @@ int main(int argc, char **argv)
 	}
 	printf("established\n");
 	fflush(stdout);
-	expect(RDMA_CM_EVENT_DISCONNECTED);
+	pause();
 	return 0;
 }

@@ -126,9 +126,9 @@ within 60 grep -q established /tmp/client && within 60 grep -q established /tmp/
 within 60 left_alone 2 || gives_up "the queue pairs are not left alone"
 [ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
 ! armed 1 || gives_up "a queue pair may migrate"
-kill $client "${victims[@]}"
-wait $client "${victims[@]}"
-wait $server || gives_up "status $? of the impostor"
+mapfile -t others < <(ip netns pids far)
+kill $client "${others[@]}" "${victims[@]}"
+wait $client $server "${victims[@]}"
 
 step "A program that manages its paths itself is left alone"
 levels respond
