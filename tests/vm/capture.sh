@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 600 --package tshark
 # vm-long: --kernel stock --timeout 600 --package tshark -- messages
 # vm-long: --kernel debug --timeout 1200 --package tshark -- messages
 #

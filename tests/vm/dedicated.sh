@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300
+# vm-long: --kernel stock --timeout 300
 # vm-long: --kernel debug --timeout 900
 #
 # An HCA that ib_cm is kept off, beside others that it is not: whoever comes first, sib_cm
