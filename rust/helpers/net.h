@@ -71,8 +71,9 @@ unsigned int sib_helper_skb_len(const struct sk_buff *skb);
 unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb);
 void *sib_helper_skb_data(const struct sk_buff *skb);
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
-void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len);
-bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len);
+bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb);
+int sib_helper_skb_copy_bits(const struct sk_buff *skb, unsigned int offset,
+			     void *to, unsigned int len);
 u16 sib_helper_skb_gso_size(const struct sk_buff *skb);
 void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);
 

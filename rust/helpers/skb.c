@@ -117,14 +117,15 @@ void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len)
 	return skb_put(skb, len);
 }
 
-void sib_helper_skb_pull(struct sk_buff *skb, unsigned int len)
+bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb)
 {
-	__skb_pull(skb, len);
+	return skb_is_nonlinear(skb);
 }
 
-bool sib_helper_skb_may_pull(struct sk_buff *skb, unsigned int len)
+int sib_helper_skb_copy_bits(const struct sk_buff *skb, unsigned int offset,
+			     void *to, unsigned int len)
 {
-	return pskb_may_pull(skb, len);
+	return skb_copy_bits(skb, offset, to, len);
 }
 
 /* The size of the datagrams in the packet, 0 if it is one. */

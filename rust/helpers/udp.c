@@ -40,7 +40,7 @@ int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 
 /*
  * Has data_ready called in the softirq for each datagram, or batch of datagrams, that sib_helper_udp_take() then
- * finds. Not an encapsulation hook: before one, the stack takes batches apart.
+ * finds. May sleep. Not an encapsulation hook: before one, the stack takes batches apart.
  */
 void sib_helper_udp_start(struct sock *sk, void *user_data,
 			  sib_data_ready_t data_ready)
@@ -55,6 +55,8 @@ void sib_helper_udp_start(struct sock *sk, void *user_data,
 	write_unlock_bh(&sk->sk_callback_lock);
 	udp_set_bit(ACCEPT_L4, sk);
 	udp_set_bit(GRO_ENABLED, sk);
+	/* GRO looks for the socket only if there is one of this kind. */
+	udp_tunnel_encap_enable(sk);
 	/*
 	 * Nobody was told of what has come since the socket was bound. It is lost, for what stays in the queue would
 	 * be taken instead of what is told of, and so on for ever.

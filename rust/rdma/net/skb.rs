@@ -140,22 +140,27 @@ impl Skb {
         self.len() == 0
     }
 
-    /// All bytes, contiguous; `None` if there is no memory to bring them together.
+    /// All bytes, if they are contiguous.
     #[inline]
-    pub fn linear(&mut self) -> Option<&[u8]> {
-        let len = self.len();
-        self.gather(len)?;
-        // SAFETY: As many bytes are linear, and `self` is borrowed, so nothing moves them.
-        Some(unsafe { core::slice::from_raw_parts(self.data(), len) })
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        // SAFETY: Live by the invariant.
+        if unsafe { sib_bindings::sib_helper_skb_is_nonlinear(self.raw.as_ptr()) } {
+            return None;
+        }
+        // SAFETY: All bytes are linear, and `self` is borrowed, so nothing moves them.
+        Some(unsafe { core::slice::from_raw_parts(self.data(), self.len()) })
     }
 
-    /// Drops the first `len` bytes; `None` and nothing happens if there are fewer.
-    #[inline]
-    pub fn pull(&mut self, len: usize) -> Option<()> {
-        let len = self.gather(len)?;
-        // SAFETY: As many bytes are linear.
-        unsafe { sib_bindings::sib_helper_skb_pull(self.raw.as_ptr(), len) };
-        Some(())
+    /// A packet of its own with the `len` bytes from `from` on, contiguous. Callable in any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
+    pub fn copy(&self, from: usize, len: usize) -> Result<Self> {
+        let mut copy = Self::alloc(len)?;
+        copy.append_with(len, |tail| tail.write_packet(self, from, len))
+            .ok_or(EINVAL)?;
+        Ok(copy)
     }
 
     /// How many bytes can be appended.
@@ -231,14 +236,6 @@ impl Skb {
         Some(())
     }
 
-    /// Makes the first `len` bytes linear.
-    #[inline]
-    fn gather(&mut self, len: usize) -> Option<u32> {
-        let len = u32::try_from(len).ok()?;
-        // SAFETY: The packet is ours, so its data may move.
-        unsafe { sib_bindings::sib_helper_skb_may_pull(self.raw.as_ptr(), len) }.then_some(len)
-    }
-
     #[inline]
     fn data(&self) -> *const u8 {
         // SAFETY: Live by the invariant.
@@ -283,6 +280,19 @@ impl Tail<'_> {
         // SAFETY: Both have `data.len()` bytes, and a slice that is borrowed mutably overlaps no other.
         unsafe { sib_bindings::sib_helper_copy(bytes.cast(), data.as_ptr().cast(), data.len()) };
         Some(())
+    }
+
+    /// Writes `len` bytes of `packet` from `from` on; `None` if there is no room, or there are fewer.
+    fn write_packet(&mut self, packet: &Skb, from: usize, len: usize) -> Option<()> {
+        let from = u32::try_from(from).ok()?;
+        let bytes = self.take(len)?;
+        let len = u32::try_from(bytes.len()).ok()?;
+        let to = bytes.as_mut_ptr().cast();
+        // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet. What is out of
+        // bounds is refused.
+        let status =
+            unsafe { sib_bindings::sib_helper_skb_copy_bits(packet.raw.as_ptr(), from, to, len) };
+        (status == 0).then_some(())
     }
 
     /// Writes all that `region` holds; `None` if there is no room.

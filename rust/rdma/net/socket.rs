@@ -447,17 +447,11 @@ mod tests {
     }
 
     impl Receive for Sink {
-        fn receive(
-            &self,
-            mut packet: Skb,
-            from: SocketAddr,
-            _cx: Cx<'_, Unlocked>,
-            _irqs: IrqsOn<'_>,
-        ) {
+        fn receive(&self, packet: Skb, from: SocketAddr, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
             let len = packet.len();
             let count = len.div_ceil(packet.datagram_len().max(1));
             let good = packet
-                .linear()
+                .contiguous()
                 .is_some_and(|data| data.iter().enumerate().all(|(i, &byte)| byte == i as u8))
                 && from.ip() == self.from.ip();
             if !good {

@@ -42,7 +42,7 @@ use wire::packet;
 
 /// Bytes of a batch, if it holds more than one datagram: with what the kernel puts around them they fit a page of
 /// the pool.
-const BATCH_BYTES: usize = 31 * 1024;
+pub(super) const BATCH_BYTES: usize = 31 * 1024;
 
 /// Bytes of a batch of which nobody knows how many packets follow.
 const SMALL_BATCH_BYTES: usize = 2 * 1024;

@@ -6,7 +6,10 @@
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
-use super::batch::Train;
+use super::batch::{
+    Train,
+    BATCH_BYTES, //
+};
 use super::route::Segment;
 use super::{
     End,
@@ -162,6 +165,8 @@ drops! {
     Key = "key",
     /// A packet for a port without a link.
     NoLink = "no_link",
+    /// Put together by the network layer, without memory to take it apart.
+    Memory = "memory",
     /// To be sent, but too large, or without memory.
     Unsendable = "unsendable",
     /// To be sent, but refused by the network layer.
@@ -242,16 +247,53 @@ impl Fabric {
     }
 
     /// Takes a batch of datagrams apart, which is one datagram as a rule.
+    ///
+    /// What the network layer has put together here is in many pieces, and more than memory has in one: it is taken
+    /// in parts.
     fn take_batch(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        batch: &mut Skb,
+        batch: &Skb,
         from: SocketAddr,
     ) -> Result<(), Dropped> {
         let stride = batch.datagram_len();
-        let bytes = batch.linear().ok_or(Dropped::Truncated)?;
+        if let Some(bytes) = batch.contiguous() {
+            self.take_part(cx, irqs, run, bytes, (stride, from));
+            return Ok(());
+        }
+        let whole = BATCH_BYTES.checked_div(stride).unwrap_or_default();
+        let most = whole.max(1).saturating_mul(stride);
+        let mut at: usize = 0;
+        while at < batch.len() {
+            let len = batch.len().wrapping_sub(at).min(most);
+            let part = batch
+                .copy(at, len)
+                .or_else(|_| batch.copy(at, len.min(stride)));
+            let part = part.map_err(|_| Dropped::Memory)?;
+            self.take_part(
+                cx,
+                irqs,
+                run,
+                part.contiguous().unwrap_or_default(),
+                (stride, from),
+            );
+            at = at.saturating_add(part.len().max(1));
+            part.consume();
+        }
+        Ok(())
+    }
+
+    /// Takes datagrams that follow each other.
+    fn take_part(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        bytes: &[u8],
+        (stride, from): (usize, SocketAddr),
+    ) {
         let mut arrival = Arrival {
             fabric: self,
             irqs,
@@ -273,7 +315,6 @@ impl Fabric {
             }
         }
         arrival.hand_on(cx);
-        Ok(())
     }
 }
 
@@ -415,15 +456,9 @@ impl Own {
 }
 
 impl Receive for Fabric {
-    fn receive(
-        &self,
-        mut packet: Skb,
-        from: SocketAddr,
-        mut cx: Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-    ) {
+    fn receive(&self, packet: Skb, from: SocketAddr, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let taken = RunQueue::with(&mut cx, irqs, |cx, run| {
-            self.take_batch(cx, irqs, run, &mut packet, from)
+            self.take_batch(cx, irqs, run, &packet, from)
         });
         match taken {
             Ok(()) => packet.consume(),

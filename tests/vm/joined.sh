@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 600 --package ethtool
+# vm-long: --kernel debug --timeout 900 --package ethtool
+#
+# Datagrams that come one by one are put together by the network layer where they come
+# (GRO), with nobody but sib asking for it, and what is put together is taken apart again
+# without a wrong byte.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/cables.sh"
+
+# taken: the datagrams, or batches of them, that sockets have got.
+taken() {
+	awk '$1 == "Udp6InDatagrams" { print $2 }' /proc/net/snmp6
+}
+
+# received: the packets that have come to the port of sib1.
+received() {
+	cat /sys/class/infiniband/sib1/ports/1/counters/port_rcv_packets
+}
+
+# per_take COMMAND...: packets per datagram or batch, while it runs.
+per_take() {
+	local datagrams packets
+	datagrams=$(taken) packets=$(received)
+	"$@"
+	datagrams=$(($(taken) - datagrams)) packets=$(($(received) - packets))
+	printf '%d packets at sib1, in all %d datagrams or batches\n' $packets $datagrams
+	[ $packets -gt 1000 ] || fail "hardly any packets"
+	PER_TAKE=$((packets / datagrams))
+}
+
+managed_by_module
+run modprobe sib
+configfs_up
+veth
+# veth joins only what comes from a device that cuts nothing itself.
+for netdev in v0 v1; do
+	run ethtool -K $netdev tso off tx-udp-segmentation off gro on
+done
+hca_up sib0 v0
+hca_up sib1 v1
+cable a v0 "$(link_address v1)"
+cable b v1 "$(link_address v0)"
+wait_active 20 sib0 sib1
+
+step "What is sent one by one is put together"
+per_take pair sib1 sib0 ib_write_bw -F -s 65536 -n 300
+[ "$PER_TAKE" -ge 2 ] || fail "it is not"
+
+step "No byte is wrong"
+run user data -a sib0 -b sib1 -t rc -n 5
+
+step "Nothing is put together if the device is told not to"
+for netdev in v0 v1; do
+	run ethtool -K $netdev gro off
+done
+per_take pair sib1 sib0 ib_write_bw -F -s 65536 -n 300
+[ "$PER_TAKE" -lt 2 ] || fail "it is: the first step has shown nothing"
+
+run rmdir $CONFIG/a $CONFIG/b
+run rdma link delete sib0
+run rdma link delete sib1
+run modprobe -r sib
