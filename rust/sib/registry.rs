@@ -83,6 +83,8 @@ struct Fabrics {
 struct Entry {
     /// The underlay; `None` from the time when it goes away.
     underlay: Option<NetDevice>,
+    /// Where that was before the first socket was opened.
+    namespace: usize,
     fabric: Arc<Fabric>,
     /// The parent of the fabric's devices.
     parent: faux::Registration,
@@ -158,6 +160,7 @@ pub(crate) fn acquire(
         return entry.lease(ticket);
     }
     fabrics.entries.reserve(1, GFP_KERNEL)?;
+    let namespace = underlay.namespace_id();
     let base = base(&fabrics.entries, underlay);
     let name = CString::try_from_fmt(fmt!("sib-{:012x}", base.get()))?;
     let fabric = Fabric::new(
@@ -176,6 +179,7 @@ pub(crate) fn acquire(
     let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
     let mut entry = Entry {
         underlay: Some(underlay.clone()),
+        namespace,
         fabric,
         parent,
         leases: KVec::new(),
@@ -379,12 +383,21 @@ impl Notify for Watcher {
         mut cx: Cx<'_, Unlocked>,
         sleepable: Sleepable<'_>,
     ) {
-        if event != DeviceEvent::Unregister {
+        let (registers, goes) = (
+            event == DeviceEvent::Register,
+            event == DeviceEvent::Unregister,
+        );
+        if !registers && !goes {
             return;
         }
         for entry in FABRICS.lock().entries.iter_mut() {
             let underlay = entry.underlay.as_ref();
             if !underlay.is_some_and(|underlay| underlay.is_same(device)) {
+                continue;
+            }
+            // It was on its way to another namespace when it was entered, and had said so before.
+            let moved = registers && entry.namespace != device.namespace_id();
+            if !goes && !moved {
                 continue;
             }
             entry.underlay = None;

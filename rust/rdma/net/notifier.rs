@@ -20,6 +20,8 @@ use kernel::types::Opaque;
 /// What has happened to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceEvent {
+    /// It is there: it is new, or has come from another network namespace, in which it has been reported as going away.
+    Register,
     /// It has been brought up.
     Up,
     /// It has been brought down.
@@ -38,6 +40,7 @@ impl DeviceEvent {
     /// Converts one of `NETDEV_*`; `None` for those that are of no interest.
     fn from_raw(event: c_ulong) -> Option<Self> {
         Some(match u32::try_from(event).ok()? {
+            sib_bindings::netdev_cmd_NETDEV_REGISTER => Self::Register,
             sib_bindings::netdev_cmd_NETDEV_UP => Self::Up,
             sib_bindings::netdev_cmd_NETDEV_DOWN => Self::Down,
             sib_bindings::netdev_cmd_NETDEV_CHANGE => Self::Change,
@@ -63,7 +66,7 @@ pub trait Notify: Send + Sync + 'static {
 
 /// A registration for the events of all devices in all namespaces, until it is dropped.
 ///
-/// At its beginning it learns [`DeviceEvent::Up`] of the devices that are up. Dropping sleeps, and takes the
+/// At its beginning it learns [`DeviceEvent::Register`] of all devices, and [`DeviceEvent::Up`] of those that are up. Dropping sleeps, and takes the
 /// RTNL mutex; the devices that exist then are reported as going away.
 ///
 /// # Invariants
