@@ -14,14 +14,19 @@ use proto::fabric::link::{
 };
 use proto::fabric::port::PortEvent;
 use proto::fabric::switch::Lrh;
+use proto::fabric::trap::BadKey;
 use proto::time::Duration;
 use sm::{
     be16,
     Manager, //
 };
 use wire::{
+    Gid,
     Lid,
-    PortNum, //
+    PKey,
+    PortNum,
+    Qpn,
+    Sl, //
 };
 use world::{
     hca,
@@ -541,6 +546,48 @@ fn switches_enforce_partitions() {
     assert_eq!(world.trace(near, far, 0x8006), []);
     assert_eq!(world.trace((2, 1), lids[0].2, 0x8005), [(1, 1)]);
     assert_eq!(world.trace((2, 2), lids[0].2, 0x0005), []);
+}
+
+#[test]
+fn a_switch_takes_datagrams_of_its_partitions() {
+    let (mut world, mut manager) = fabric(1, &[], &[0]);
+    manager.sweep(&mut world);
+    let mut table = [0; 64];
+    table[..4].copy_from_slice(&[0xff, 0xff, 0x00, 0x05]);
+    let set = manager.ask(&mut world, &[1], sm::SET, sm::PKEY_TABLE, 0, &table);
+    assert_eq!(set, Some((0, table)));
+    world.inbox.clear();
+    let now = world.now;
+    let Node::Switch(switch) = &mut world.nodes[0] else {
+        panic!("the first node is the switch");
+    };
+    let bad = |pkey: u16| BadKey {
+        slid: Lid::new(7),
+        dlid: Lid::new(1),
+        key: pkey.into(),
+        sl: Sl::default(),
+        src_qp: Qpn::GSI,
+        dest_qp: Qpn::GSI,
+        sgid: Gid::default(),
+        dgid: Gid::default(),
+    };
+    // Of the second partition the switch is a limited member.
+    for (pkey, takes) in [
+        (0xffff, true),
+        (0x7fff, true),
+        (0x8005, true),
+        (0x0005, false),
+        (0x8006, false),
+        (0x8000, false),
+    ] {
+        assert_eq!(
+            switch.takes_datagram(PKey::new(pkey), &bad(pkey), now),
+            takes
+        );
+    }
+    world.pass(Duration::from_millis(300));
+    let trap = world.inbox.pop().expect("a trap");
+    assert_eq!((trap.2[3], be16(&trap.2, 68)), (5, 257));
 }
 
 proptest! {

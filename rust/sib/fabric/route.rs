@@ -268,7 +268,7 @@ impl Fabric {
                 }
             }
             Verdict::Smp => self.manage(cx, irqs, run, in_port, segment),
-            Verdict::Gmp => self.answer(cx, irqs, run, in_port, segment),
+            Verdict::Gmp => self.answer(cx, irqs, run, segment),
             Verdict::Refused => self.rearm(cx),
         }
     }

@@ -10,6 +10,7 @@ use super::{
     Fabric,
     State, //
 };
+use crate::partition;
 use crate::payload::Source;
 use crate::run::RunQueue;
 use kernel::sync::Arc;
@@ -144,6 +145,8 @@ fn answer_header(request: &Header) -> Option<Header> {
     let mut header = *request;
     header.lrh.slid = request.lrh.dlid;
     header.lrh.dlid = request.lrh.slid;
+    // Who asks as a limited member would not take an answer from another one.
+    header.bth.pkey = request.bth.pkey.as_full();
     header.bth.dest_qp = request.deth?.src_qp;
     header.deth = Some(Deth {
         qkey: QKey::GSI,
@@ -210,7 +213,6 @@ impl Fabric {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        in_port: PortNum,
         segment: Segment<'_>,
     ) {
         if segment.header.bth.dest_qp != Qpn::GSI {
@@ -223,6 +225,14 @@ impl Fabric {
         else {
             return;
         };
+        let bad = partition::bad_pkey(segment.header);
+        let taken = cx
+            .lock(&self.state)
+            .switch
+            .takes_datagram(from.pkey, &bad, now());
+        if !taken {
+            return self.rearm(cx);
+        }
         if is_for_administration(&mad) {
             self.post_request(&mut cx.lock(&self.state), &mad, from);
             return;
@@ -230,7 +240,7 @@ impl Fabric {
         let answers = {
             let mut state = cx.lock(&self.state);
             self.report_traffic(&mut state);
-            state.switch.on_gmp(in_port, &mut mad)
+            state.switch.on_gmp(&mut mad)
         };
         if !answers {
             return;

@@ -175,7 +175,7 @@ impl World {
         });
         let mut mad = *asked.as_bytes();
         match &mut self.nodes[at.0] {
-            Node::Switch(switch) => assert!(switch.on_gmp(port, &mut mad)),
+            Node::Switch(switch) => assert!(switch.on_gmp(&mut mad)),
             Node::Hca(hca) => {
                 let asked = mad;
                 let outcome = hca.process(port, &asked, &mut mad, false, self.now);

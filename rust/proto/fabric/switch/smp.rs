@@ -40,6 +40,7 @@ use wire::mad::smp::{
 };
 use wire::{
     Lid,
+    PKey,
     PortNum, //
 };
 
@@ -141,8 +142,8 @@ impl<S: Storage> Switch<S> {
     }
 
     /// Takes a datagram that came for QP1 of the switch and turns it into the answer. Returns whether there is
-    /// one; it goes back where the request came from.
-    pub fn on_gmp(&mut self, _in_port: PortNum, mad: &mut Mad) -> bool {
+    /// one; it goes back where the request came from. Ask [`Self::takes_datagram`] first.
+    pub fn on_gmp(&mut self, mad: &mut Mad) -> bool {
         match pma::process(self, mad) {
             Some(answer) => {
                 *mad = answer;
@@ -150,6 +151,20 @@ impl<S: Storage> Switch<S> {
             }
             None => false,
         }
+    }
+
+    /// Whether a datagram with `pkey` is for QP1 of the switch. If its management port does not have that key,
+    /// this is counted, and the subnet manager is due a trap 257.
+    pub fn takes_datagram(&mut self, pkey: PKey, bad: &BadKey, now: Instant) -> bool {
+        let Some(port) = self.port_mut(PortNum::MANAGEMENT) else {
+            return false;
+        };
+        let takes = port.pkeys.admits(pkey);
+        if !takes {
+            port.attrs.count_pkey_violation();
+            self.raise(Event::BadPKey(*bad), now);
+        }
+        takes
     }
 
     /// A packet came in on, or was to leave by, `port` with a P_Key that the port does not admit. It is
