@@ -66,9 +66,12 @@ impl Groups {
         lid: Lid,
         gid: Option<Gid>,
     ) -> Option<Held<Qp>> {
-        let member = self.members.iter().find(|m| {
-            m.serial > cursor.0 && m.port == port && m.lid == lid && gid.is_none_or(|g| g == m.gid)
-        })?;
+        let from = self.members.partition_point(|m| m.serial <= cursor.0);
+        let member = self
+            .members
+            .get(from..)?
+            .iter()
+            .find(|m| m.port == port && m.lid == lid && gid.is_none_or(|g| g == m.gid))?;
         cursor.0 = member.serial;
         member.qp.try_clone()
     }
