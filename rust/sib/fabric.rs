@@ -82,7 +82,10 @@ use beacon::{
     Search, //
 };
 use berth::Numbers;
-use cable::Cable;
+use cable::{
+    Cable,
+    Endpoints, //
+};
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::{
@@ -110,7 +113,6 @@ use rdma::sync::{
     LevelLock,
     Off,
     Sleepable,
-    Tracked,
     Unlocked, //
 };
 use rdma::timer::Timer;
@@ -180,7 +182,7 @@ pub(crate) struct Fabric {
     lookout: Lookout,
     /// What [`State`] refers to.
     #[pin]
-    endpoints: Mutex<Option<KVec<Tracked<Endpoint>>>>,
+    endpoints: Mutex<Option<Endpoints>>,
     drops: Arc<Drops>,
     /// See [`lane`].
     ways: Arc<Ways>,

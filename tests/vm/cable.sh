@@ -118,6 +118,25 @@ wait $!
 opensm_down
 opensm_clean
 
+step "Two cables are plugged in at the same time, the first ones there"
+for round in 1 2 3 4 5; do
+	run ip link add "once$round" type veth peer name peer
+	run ip link set "once$round" up
+	run rdma link add sib2 type sib netdev "once$round"
+	for end in 1 2; do
+		mkdir "$CONFIG/end$end" || fail "mkdir"
+		echo "once$round" >"$CONFIG/end$end/netdev" || fail "netdev"
+		echo "10.8.0.$end" >"$CONFIG/end$end/remote" || fail "remote"
+	done
+	echo 1 >"$CONFIG/end1/enable" &
+	other=$!
+	echo 1 >"$CONFIG/end2/enable" || fail "round $round: the second"
+	wait $other || fail "round $round: the first"
+	run rmdir "$CONFIG/end1" "$CONFIG/end2"
+	run rdma link del sib2
+	run ip link del "once$round"
+done
+
 step "An underlay goes away with its cable plugged in"
 run ip link del v0
 gone() {

@@ -148,6 +148,9 @@ impl Cable {
     }
 }
 
+/// The sockets of a fabric.
+pub(super) type Endpoints = KVec<Tracked<Endpoint>>;
+
 impl Fabric {
     /// Opens the way from the switch to itself.
     pub(super) fn open_own(
@@ -160,10 +163,11 @@ impl Fabric {
         let socket = UdpSocket::open(underlay, Version::V4, 0, false, hook, cx, sleepable)?;
         let remote = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), socket.port());
         let path = Arc::new(Path::new(remote, HOPS, None)?, GFP_KERNEL)?;
-        let endpoint = self.keep(Endpoint {
+        let endpoint = Endpoint {
             socket,
             drops: self.drops.clone(),
-        })?;
+        };
+        let endpoint = Self::keep(&mut self.endpoints.lock(), endpoint)?;
         let own = Own {
             way: Way { endpoint, path },
             secret: udp::cookie(PortNum::MANAGEMENT),
@@ -173,10 +177,9 @@ impl Fabric {
     }
 
     /// Keeps an endpoint until the fabric is closed or has lost its underlay, after which there is none.
-    fn keep(&self, endpoint: Endpoint) -> Result<Held<Endpoint>> {
+    fn keep(kept: &mut Option<Endpoints>, endpoint: Endpoint) -> Result<Held<Endpoint>> {
         let endpoint = Tracked::new(endpoint)?;
-        let mut kept = self.endpoints.lock();
-        let kept = Option::as_mut(&mut *kept).ok_or(ENODEV)?;
+        let kept = kept.as_mut().ok_or(ENODEV)?;
         // Whoever is held must not be dropped, as it would be if there were no room for it.
         kept.reserve(1, GFP_KERNEL)?;
         let held = endpoint.hold().ok_or(ENODEV)?;
@@ -193,6 +196,8 @@ impl Fabric {
         remote: SocketAddr,
     ) -> Result<Held<Endpoint>> {
         let slot = usize::from(remote.is_ipv6());
+        // Who comes meanwhile finds what is opened here.
+        let mut kept = self.endpoints.lock();
         let known = cx.lock(&self.state).listening.get(slot).and_then(|known| {
             let known = known.as_ref()?;
             known.try_clone()
@@ -208,10 +213,11 @@ impl Fabric {
         let hook = Arc::new(Hook(self.clone()), GFP_KERNEL)?;
         let port = params::udp_port();
         let socket = UdpSocket::open(underlay, version, port, true, hook, cx, sleepable)?;
-        let endpoint = self.keep(Endpoint {
+        let endpoint = Endpoint {
             socket,
             drops: self.drops.clone(),
-        })?;
+        };
+        let endpoint = Self::keep(&mut kept, endpoint)?;
         let listening = endpoint.try_clone().ok_or(EBUSY)?;
         let mut state = cx.lock(&self.state);
         if state.detached {
