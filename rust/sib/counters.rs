@@ -163,7 +163,7 @@ pub(crate) fn of_packet(
         Err(RxDrop::NoRecv) if reliable => Some(Counter::RnrSent),
         Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
         // An answer that came twice is none too few, and what comes again is not lost.
-        Err(RxDrop::Stale | RxDrop::Absent) => None,
+        Err(RxDrop::Stale | RxDrop::Absent | RxDrop::Busy) => None,
         Err(RxDrop::OldPath) => Some(Counter::OldPath),
         Err(_) => Some(Counter::Discarded),
     }

@@ -15,7 +15,10 @@ use crate::fabric::{
 use crate::guid::HcaGuids;
 use crate::mad::Orders;
 use crate::mcast::Groups;
-use crate::qp::Qp;
+use crate::qp::{
+    Qp,
+    Room, //
+};
 use crate::rail::{
     Rail,
     Rails, //
@@ -104,6 +107,8 @@ pub(crate) struct Hca {
     pub(crate) queue: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
     pub(crate) memory: Queue,
+    /// What segments may take that wait for it.
+    pub(crate) waiting: Arc<Room>,
     /// Those that send together.
     #[pin]
     pub(crate) convoy: Convoy,
@@ -162,6 +167,7 @@ impl Hca {
         }
         let queue = Queue::new(c"sib", sleepable)?;
         let memory = Queue::slow(c"sib_memory", sleepable)?;
+        let waiting = Arc::new(Room::new(), GFP_KERNEL)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
         // Too large to be made on the stack.
@@ -182,6 +188,7 @@ impl Hca {
             is_silent: Atomic::new(false),
             queue,
             memory,
+            waiting,
             convoy <- Convoy::new(),
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],

@@ -27,6 +27,7 @@ pub(crate) mod recv;
 mod send;
 mod transmit;
 
+pub(crate) use absence::Room;
 pub(crate) use create::{
     create,
     destroy, //
@@ -264,7 +265,7 @@ impl State {
     ) -> Option<RxDrop> {
         if !self.absence.is_waiting() {
             let outcome = self.offer(withhold, qp, cx.reborrow(), arrival);
-            if outcome != Err(RxDrop::Absent) {
+            if !outcome.is_err_and(RxDrop::waits) {
                 return outcome.err();
             }
         }
@@ -275,7 +276,7 @@ impl State {
             machine.defer(now, segment.header, segment.span, env)
         });
         if kept {
-            self.absence.keep(arrival);
+            self.absence.keep(&qp.hca.waiting, arrival);
         }
         None
     }

@@ -102,11 +102,11 @@ pub enum RxDrop {
     TooLong,
     /// There was no receive work request for the message.
     NoRecv,
-    /// The key that the message invalidates is in use at the moment.
+    /// The key that the message invalidates is in use at the moment, by an access that was begun before: the packet
+    /// [waits](Self::waits).
     Busy,
-    /// The memory that the packet needs is not there now. The packet has had no effect that its coming again
-    /// would repeat: the driver has the memory come, and then gives the machine the packet again, before all
-    /// that came after it.
+    /// The memory that the packet needs is not there now: the packet [waits](Self::waits), and the driver has the
+    /// memory come.
     Absent,
     /// Packets are missing before this one.
     OutOfSequence,
@@ -116,6 +116,15 @@ pub enum RxDrop {
     Stale,
     /// The unreliable message has no right to what it names, or is not whole.
     Refused,
+}
+
+impl RxDrop {
+    /// Whether the packet has had no effect that its coming again would repeat, and the driver is to give it to the
+    /// machine again later, before all that came after it: see [`Qp::defer`].
+    #[inline]
+    pub const fn waits(self) -> bool {
+        matches!(self, Self::Absent | Self::Busy)
+    }
 }
 
 /// A queue pair.
@@ -595,8 +604,8 @@ where
         }
     }
 
-    /// A packet of `span` packets has to wait: [`Self::on_packet`] has found memory absent ([`RxDrop::Absent`]), or
-    /// would see it before one that waits. Returns whether the driver is to keep it. It does not keep a request that
+    /// A packet of `span` packets has to wait: [`Self::on_packet`] has said so ([`RxDrop::waits`]), or would see it
+    /// before one that waits. Returns whether the driver is to keep it. It does not keep a request that
     /// waits, or was carried out, already: the peer, which has asked again, is answered by the next
     /// [`Self::poll_transmit`], and told to pause.
     ///

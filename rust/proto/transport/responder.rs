@@ -53,17 +53,6 @@ use wire::Psn;
 /// Message sequence numbers have 24 bits.
 const MSN_MASK: u32 = 0xff_ffff;
 
-/// RNR timer code for a packet that was put off `times` times because a key is in use: 0.01 ms at first, since
-/// an access takes no longer as a rule, and up to 61 ms, since the processor that does it may be taken away.
-fn pause_while_busy(times: u8) -> u8 {
-    const FIRST: u8 = 1;
-    const STEP: u8 = 4;
-    const LONGEST: u8 = 25;
-    FIRST
-        .saturating_add(times.saturating_mul(STEP))
-        .min(LONGEST)
-}
-
 /// What is to be said to the peer when all answers are out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
@@ -105,8 +94,6 @@ pub(super) struct Responder<R> {
     /// the rest of a message is skipped (unreliable).
     broken: bool,
     reply: Reply,
-    /// How often in a row the expected packet was put off because a key is in use.
-    busy: u8,
     /// Receive work requests that were left when a message took one. There may be more by now.
     recvs: u32,
     /// Whether the peer was, or will be, told that there are none.
@@ -122,7 +109,6 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             msn: 0,
             broken: false,
             reply: Reply::None,
-            busy: 0,
             recvs: 0,
             exhausted: false,
             fetches: Fetches::new(storage),
@@ -147,7 +133,6 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Forgets what is to be said.
     pub(super) fn silence(&mut self) {
         self.reply = Reply::None;
-        self.busy = 0;
         self.exhausted = false;
         self.fetches.clear();
     }
@@ -188,7 +173,6 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         match result {
             Ok(()) => {
                 self.broken = false;
-                self.busy = 0;
                 Ok(())
             }
             Err(Fault::NotReady) => {
@@ -197,11 +181,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             }
             // Whatever is to be said about it will be said when it comes again.
             Err(Fault::Absent) => Err(RxDrop::Absent.into()),
-            Err(Fault::Busy) => {
-                self.put_off(pause_while_busy(self.busy));
-                self.busy = self.busy.saturating_add(1);
-                Err(RxDrop::Busy.into())
-            }
+            Err(Fault::Busy) => Err(RxDrop::Busy.into()),
             Err(fault) => Err(self.refuse(fault, env)),
         }
     }

@@ -7,7 +7,8 @@
 //!
 //! - A segment that has come and cannot be placed is not taken by the machine. It waits, in a copy, and so do all
 //!   that come after it, since the machine is to see them in order. To the peer the answer is late; if it asks
-//!   again meanwhile, the machine has it pause.
+//!   again meanwhile, the machine has it pause. A message waits as well whose key is still in use by the answer
+//!   to an earlier READ.
 //! - A segment that is to be sent goes back into the machine. The worker has it polled again.
 //!
 //! What does not come, since the owner of the memory may not access it either, is remembered, and the machine
@@ -29,7 +30,17 @@ use crate::{
     payload::Source,
     run::RunQueue, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    time::Delta, //
+};
 use proto::transport::{
     PlaceError,
     RemoteError,
@@ -58,8 +69,53 @@ pub(super) const WORK: u64 = 1;
 /// Segments that wait at most: more than the packets of a whole window. What is beyond that is lost.
 const MAX_WAITING: usize = 512;
 
+/// Bytes of them: those of a whole window as well.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+
+/// Bytes that wait at most for all queue pairs of an HCA, whoever they belong to.
+const MAX_WAITING_ALL: usize = 64 << 20;
+
+/// Between two looks at a key that is in use: sending what uses it takes a few microseconds, unless the processor is
+/// taken away that does it.
+const BUSY_PAUSE: Delta = Delta::from_micros(50);
+
+/// Bytes that wait for the queue pairs of an HCA.
+pub(crate) struct Room(Atomic<usize>);
+
+impl Room {
+    /// Nothing waits.
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+}
+
+/// A part of the room of an HCA, in bytes, until it is dropped.
+struct Part {
+    room: Arc<Room>,
+    bytes: usize,
+}
+
+impl Part {
+    /// Takes a part, if there is one.
+    fn take(room: &Arc<Room>, bytes: usize) -> Option<Self> {
+        let part = Self {
+            room: room.clone(),
+            bytes,
+        };
+        let taken = room.0.fetch_add(bytes, Relaxed);
+        (taken.saturating_add(bytes) <= MAX_WAITING_ALL).then_some(part)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.room.0.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 /// A segment that waits.
 struct Waiting {
+    _part: Part,
     header: Header,
     span: u32,
     port: PortNum,
@@ -128,6 +184,8 @@ impl Need {
 pub(super) struct Absence {
     /// Segments that have come, in order.
     waiting: KVec<KBox<Waiting>>,
+    /// Their bytes.
+    bytes: usize,
     /// Whether segments that come have to wait: a worker is due.
     waits: bool,
     /// For the segment that has come.
@@ -141,6 +199,7 @@ impl Absence {
     pub(super) const fn new() -> Self {
         Self {
             waiting: KVec::new(),
+            bytes: 0,
             waits: false,
             taking: Need::new(),
             sending: Need::new(),
@@ -154,16 +213,19 @@ impl Absence {
     }
 
     /// Lets a segment wait. It is lost if there is no room for it, as it might be in any network.
-    pub(super) fn keep(&mut self, arrival: &Arrival<'_>) {
+    pub(super) fn keep(&mut self, room: &Arc<Room>, arrival: &Arrival<'_>) {
         self.waits = true;
-        if self.waiting.len() < MAX_WAITING {
-            let _ = self.store(arrival);
-        }
+        let _ = self.store(room, arrival);
     }
 
-    fn store(&mut self, arrival: &Arrival<'_>) -> Result {
+    fn store(&mut self, room: &Arc<Room>, arrival: &Arrival<'_>) -> Result {
         let segment = &arrival.segment;
+        let bytes = self.bytes.saturating_add(segment.source.len());
+        if self.waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
+            return Err(ENOMEM);
+        }
         let waiting = Waiting {
+            _part: Part::take(room, segment.source.len()).ok_or(ENOMEM)?,
             header: *segment.header,
             span: segment.span,
             port: arrival.port,
@@ -172,17 +234,32 @@ impl Absence {
         };
         let waiting = KBox::new(waiting, GFP_ATOMIC)?;
         self.waiting.push(waiting, GFP_ATOMIC)?;
+        self.bytes = bytes;
         Ok(())
     }
 }
 
+/// What has become of the oldest segment that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Oldest {
+    /// There is none.
+    None,
+    /// The machine has it.
+    Taken,
+    /// It waits on, for memory.
+    Absent,
+    /// It waits on, for a key that is in use.
+    Busy,
+}
+
 impl State {
-    /// Gives the machine the oldest segment that waits; false if there is none, or if it has to wait on.
-    fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> bool {
+    /// Gives the machine the oldest segment that waits.
+    fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> Oldest {
         let Ok(waiting) = self.absence.waiting.remove(0) else {
             self.absence.waits = false;
+            self.absence.bytes = 0;
             self.machine.resume();
-            return false;
+            return Oldest::None;
         };
         let arrival = Arrival {
             segment: Segment {
@@ -196,13 +273,18 @@ impl State {
         };
         let busy = self.is_busy();
         let outcome = self.offer(busy, qp, cx, &arrival);
-        if outcome == Err(RxDrop::Absent) {
-            // Where it was there is room.
-            let _ = self.absence.waiting.insert_within_capacity(0, waiting);
-            return false;
-        }
-        self.absence.taking.refused = None;
-        true
+        let oldest = match outcome {
+            Err(RxDrop::Absent) => Oldest::Absent,
+            Err(RxDrop::Busy) => Oldest::Busy,
+            _ => {
+                self.absence.taking.refused = None;
+                self.absence.bytes = self.absence.bytes.saturating_sub(waiting.payload.len());
+                return Oldest::Taken;
+            }
+        };
+        // Where it was there is room.
+        let _ = self.absence.waiting.insert_within_capacity(0, waiting);
+        oldest
     }
 }
 
@@ -250,12 +332,12 @@ impl Run<WORK> for Qp {
     fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
         this.supply(&mut cx, sleepable, |absence| &mut absence.taking);
-        let mut more = true;
-        while more {
+        let mut oldest = Oldest::Taken;
+        while oldest == Oldest::Taken {
             let (has_output, events) = {
                 let mut guard = cx.lock(&this.state);
                 let (state, cx) = guard.split();
-                more = state.take_waiting(&this, cx);
+                oldest = state.take_waiting(&this, cx);
                 this.watch(state);
                 let events = core::mem::take(&mut state.events);
                 (state.machine.has_output() && !state.is_busy(), events)
@@ -269,6 +351,9 @@ impl Run<WORK> for Qp {
         }
         if this.supply(&mut cx, sleepable, |absence| &mut absence.sending) {
             RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(&this, cx, irqs, run));
+        }
+        if oldest == Oldest::Busy {
+            sleepable.pause(&mut cx, BUSY_PAUSE);
         }
         let again = {
             let state = cx.lock(&this.state);

@@ -293,6 +293,8 @@ impl Transmitter {
             // The port of the queue pair may be another one meanwhile, and its way.
             _ => {
                 qp.hca.transmit(cx, irqs, run, self.lane.port(), segment);
+                // Before the last of it leaves: the peer may invalidate a key that it has the data of.
+                self.flight.clear();
                 if self.last {
                     run.end(cx, irqs);
                 }

@@ -290,8 +290,8 @@ const ROWS: &[Row] = &[
             world.nodes[0].qp.config_mut().rnr_retry = 3;
             no_receive(world);
         }, ..SILENCE },
-    Row { name: "key that is in use", op: SendOp::SendInv, says: NOT_READY,
-        received: Some(WcStatus::Success), drops: Some(RxDrop::Busy),
+    Row { name: "key that is in use", op: SendOp::SendInv,
+        received: Some(WcStatus::Success),
         prepare: |world, _| world.nodes[1].host.busy = 1, ..REPAIRED },
 
     // Lost and repaired.

@@ -620,7 +620,7 @@ impl World {
     fn arrive(&mut self, flight: Flight) {
         let to = flight.to;
         let waits = self.nodes[to].memory_at.is_some();
-        if !waits && self.offer(&flight) != Err(RxDrop::Absent) {
+        if !waits && !self.offer(&flight).is_err_and(RxDrop::waits) {
             return;
         }
         let node = &mut self.nodes[to];
@@ -648,7 +648,7 @@ impl World {
             }
         };
         node.host.absent = false;
-        self.drops.extend(result.err());
+        self.drops.extend(result.err().filter(|drop| !drop.waits()));
         result
     }
 
@@ -658,7 +658,7 @@ impl World {
             return;
         }
         while let Some(flight) = self.nodes[node].waiting.pop_front() {
-            if self.nodes[node].alive && self.offer(&flight) == Err(RxDrop::Absent) {
+            if self.nodes[node].alive && self.offer(&flight).is_err_and(RxDrop::waits) {
                 self.nodes[node].waiting.push_front(flight);
                 self.nodes[node].memory_at = Some(self.now + self.faults.away_nanos);
                 return;

@@ -45,13 +45,13 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         let Err(fault) = self.inbound.on_request(header, size, config, env) else {
             return Ok(());
         };
-        if fault == Fault::Absent {
+        if matches!(fault, Fault::Absent | Fault::Busy) {
             // It comes again, and is what is expected then.
             self.expected = header.bth.psn;
-            return Err(RxDrop::Absent.into());
+        } else {
+            self.inbound.abandon();
+            self.broken = true;
         }
-        self.inbound.abandon();
-        self.broken = true;
         Err(match fault {
             Fault::NotReady => RxDrop::NoRecv.into(),
             Fault::Absent => RxDrop::Absent.into(),
