@@ -155,15 +155,15 @@ pub(crate) fn alloc_fast(
     register(cx, sleepable, pd, Backing::Fast(pages), extent, access)
 }
 
-/// Gives a region for fast registration its pages. Does not sleep.
+/// Gives a region for fast registration the pages of its next registration. Those that it has stay until then, as the
+/// key of the one before may be valid. Does not sleep.
 ///
 /// # Errors
 ///
-/// `EBUSY` if the pages that it has are being accessed, `EINVAL` if it is no such region, and those
-/// of [`PageList::fill`].
+/// `EBUSY` if that is being done already, `EINVAL` if it is no such region, and those of [`PageList::fill`].
 pub(crate) fn map(mr: &Mr, list: &mut PageList<'_>) -> Result {
     match &mr.backing {
-        Backing::Fast(pages) => pages.replace(|pages| list.fill(pages)),
+        Backing::Fast(pages) => pages.fill(|pages| list.fill(pages)),
         Backing::User(_) | Backing::Kernel(_) => Err(EINVAL),
     }
 }
@@ -381,11 +381,15 @@ impl Mr {
         matches!(self.backing, Backing::User(_))
     }
 
-    /// Whether it is for fast registration and its present pages have `length` bytes or more.
+    /// Whether it is for fast registration and has pages for one of `length` bytes, which are its present ones from now
+    /// on. No key of it is valid.
     pub(crate) fn has_pages(&self, length: u64) -> bool {
         let Backing::Fast(pages) = &self.backing else {
             return false;
         };
+        if pages.advance().is_err() {
+            return false;
+        }
         let pages = pages.enter();
         pages.is_some_and(|pages| pages.region().len() as u64 >= length)
     }

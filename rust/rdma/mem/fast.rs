@@ -16,28 +16,38 @@ use kernel::sync::atomic::{
 };
 use kernel::sync::Arc;
 
-/// The list is being replaced.
-const FILLING: i32 = -1;
+/// Somebody has the list for himself.
+const TAKEN: i32 = -1;
 
 /// The largest number of uses at one time.
 const MAX_USES: i32 = i32::MAX / 2;
 
+/// There is no next list.
+const NO_NEXT: i32 = 0;
+
+/// There is one.
+const NEXT: i32 = 1;
+
 /// # Invariants
 ///
-/// While `uses` is positive nobody changes `pages`, and so many [`PagesUse`] exist. While it is [`FILLING`],
-/// whoever set it has `pages` for himself.
+/// While `uses` is positive nobody changes `pages`, and so many [`PagesUse`] exist. While it is [`TAKEN`],
+/// whoever set it has `pages` for himself; while `state` is, whoever set that has `next`.
 struct Inner {
     pages: UnsafeCell<Pages>,
     uses: Atomic<i32>,
+    next: UnsafeCell<Pages>,
+    state: Atomic<i32>,
 }
 
-// SAFETY: `uses` says who may access `pages`, which may be on any thread.
+// SAFETY: `uses` and `state` say who may access the lists, which may be on any thread.
 unsafe impl Send for Inner {}
 // SAFETY: As above.
 unsafe impl Sync for Inner {}
 
-/// The list of pages of a region for fast registration: replaced while nobody uses it, and used from any
-/// context, without a lock, while nobody replaces it.
+/// The list of pages of a region for fast registration, and the one that the next registration is to have.
+///
+/// The client fills the next list whenever it likes, since the registration before may have to last until its key is
+/// invalidated. The list is used from any context, without a lock.
 pub struct FastPages {
     inner: Arc<Inner>,
 }
@@ -45,11 +55,12 @@ pub struct FastPages {
 impl FastPages {
     /// An empty list with room for `capacity` pages. May sleep.
     pub fn new(capacity: usize) -> Result<Self> {
-        let pages = UnsafeCell::new(Pages::with_capacity(capacity)?);
-        // INVARIANT: No use exists.
+        // INVARIANT: No use exists, and nobody has a list.
         let inner = Inner {
-            pages,
+            pages: UnsafeCell::new(Pages::with_capacity(capacity)?),
             uses: Atomic::new(0),
+            next: UnsafeCell::new(Pages::with_capacity(capacity)?),
+            state: Atomic::new(NO_NEXT),
         };
         Ok(Self {
             inner: Arc::new(inner, GFP_KERNEL)?,
@@ -61,7 +72,7 @@ impl FastPages {
         self.inner.uses.load(Acquire) == 0
     }
 
-    /// Begins to use the list; `None` while it is being replaced. Callable in any context.
+    /// Begins to use the list; `None` while it changes. Callable in any context.
     pub fn enter(&self) -> Option<PagesUse> {
         let uses = &self.inner.uses;
         let mut now = uses.load(Relaxed);
@@ -80,18 +91,44 @@ impl FastPages {
         })
     }
 
-    /// Has `fill` replace the list.
+    /// Has `fill` make the next list, of what the one before it has left. Callable in any context.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the list is in use, and what `fill` returns.
-    pub fn replace(&self, fill: impl FnOnce(&mut Pages) -> Result) -> Result {
-        let uses = &self.inner.uses;
-        uses.cmpxchg(0, FILLING, Acquire).map_err(|_| EBUSY)?;
-        // SAFETY: By the invariant the list is ours until `uses` changes again.
-        let result = fill(unsafe { &mut *self.inner.pages.get() });
-        uses.store(0, Release);
+    /// `EBUSY` while another call does, or [`Self::advance`], and what `fill` returns. There is no next list then.
+    pub fn fill(&self, fill: impl FnOnce(&mut Pages) -> Result) -> Result {
+        let state = &self.inner.state;
+        let now = state.load(Relaxed);
+        if now == TAKEN || state.cmpxchg(now, TAKEN, Acquire).is_err() {
+            return Err(EBUSY);
+        }
+        // SAFETY: By the invariant the list is ours until `state` changes again.
+        let result = fill(unsafe { &mut *self.inner.next.get() });
+        state.store(if result.is_ok() { NEXT } else { NO_NEXT }, Release);
         result
+    }
+
+    /// Puts the next list in the place of the present one, if there is a next one. Callable in any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while the list is in use, or the next one is being filled.
+    pub fn advance(&self) -> Result {
+        let (uses, state) = (&self.inner.uses, &self.inner.state);
+        match state.cmpxchg(NEXT, TAKEN, Acquire) {
+            Ok(_) => {}
+            Err(NO_NEXT) => return Ok(()),
+            Err(_) => return Err(EBUSY),
+        }
+        if uses.cmpxchg(0, TAKEN, Acquire).is_err() {
+            state.store(NEXT, Release);
+            return Err(EBUSY);
+        }
+        // SAFETY: By the invariant both lists are ours until `uses` and `state` change again.
+        unsafe { core::ptr::swap(self.inner.pages.get(), self.inner.next.get()) };
+        uses.store(0, Release);
+        state.store(NO_NEXT, Release);
+        Ok(())
     }
 }
 
@@ -123,56 +160,62 @@ impl Drop for PagesUse {
 mod tests {
     use super::*;
 
+    /// Makes a next list of `len` bytes at `bytes`, which outlives its use.
+    fn fill(pages: &FastPages, bytes: &mut [u8; 64], len: usize) -> Result {
+        pages.fill(|list| {
+            list.clear();
+            // SAFETY: Promised by the callers.
+            unsafe {
+                list.push(bytes.as_mut_ptr().expose_provenance() as u64)?;
+                list.set_range(6, 8, len, true)
+            }
+        })
+    }
+
     #[test]
-    fn a_list_in_use_is_not_replaced() -> Result {
+    fn a_list_in_use_stays() -> Result {
+        let (mut old, mut new) = ([7u8; 64], [8u8; 64]);
         let pages = FastPages::new(1)?;
         assert!(pages.is_idle());
-        let first = pages.enter();
-        let second = pages.enter();
-        assert!(first.is_some() && second.is_some());
+        fill(&pages, &mut old, 16)?;
+        assert_eq!(pages.enter().ok_or(EINVAL)?.region().len(), 0);
+        pages.advance()?;
+
+        let first = pages.enter().ok_or(EINVAL)?;
+        let second = pages.enter().ok_or(EINVAL)?;
+        fill(&pages, &mut new, 32)?;
         drop(first);
         assert!(!pages.is_idle());
-        assert_eq!(pages.replace(|_| Ok(())).err(), Some(EBUSY));
+        assert_eq!(pages.advance().err(), Some(EBUSY));
+        let mut back = [0; 16];
+        assert_eq!(second.region().len(), 16);
+        assert!(second.region().copy_out(0, &mut back).is_ok());
+        assert!(back == [7; 16]);
+
         drop(second);
         assert!(pages.is_idle());
-        assert!(pages.replace(|_| Ok(())).is_ok());
+        pages.advance()?;
+        // There is no other one to come.
+        pages.advance()?;
+        let third = pages.enter().ok_or(EINVAL)?;
+        assert_eq!(third.region().len(), 32);
+        assert!(third.region().copy_out(0, &mut back).is_ok());
+        assert!(back == [8; 16]);
         Ok(())
     }
 
     #[test]
-    fn a_list_is_not_used_while_it_is_replaced() -> Result {
+    fn a_list_is_not_taken_while_it_is_filled() -> Result {
         let pages = FastPages::new(1)?;
-        let filled = pages.replace(|_| {
-            assert!(pages.enter().is_none());
-            assert!(!pages.is_idle());
+        let filled = pages.fill(|_| {
+            assert!(pages.enter().is_some());
+            assert_eq!(pages.advance().err(), Some(EBUSY));
+            assert_eq!(pages.fill(|_| Ok(())).err(), Some(EBUSY));
             Err(ENOMEM)
         });
         assert_eq!(filled.err(), Some(ENOMEM));
-        assert!(pages.enter().is_some());
+        pages.advance()?;
+        assert!(pages.fill(|_| Ok(())).is_ok());
         Ok(())
-    }
-
-    #[test]
-    fn what_was_filled_in_is_used() -> Result {
-        let mut bytes = [7u8; 64];
-        let pages = FastPages::new(1)?;
-        pages.replace(|list| {
-            list.clear();
-            // SAFETY: The array outlives the list's use below.
-            unsafe {
-                list.push(bytes.as_mut_ptr().expose_provenance() as u64)?;
-                list.set_range(6, 8, 16, true)
-            }
-        })?;
-        let used = pages.enter().ok_or(EINVAL)?;
-        assert_eq!(used.region().len(), 16);
-        let mut back = [0; 16];
-        assert!(used.region().copy_out(0, &mut back).is_ok());
-        assert!(back == [7; 16]);
-        drop(used);
-        pages.replace(|list| {
-            list.clear();
-            Ok(())
-        })
     }
 }
