@@ -28,9 +28,9 @@ use rdma::sync::{
 /// requests of several peers, end at one burst.
 const SLOTS: usize = 8;
 
-/// Segments that one call chain sends before it leaves the rest to the work queue: enough for a
+/// Packets that one call chain sends before it leaves the rest to the work queue: enough for a
 /// burst of messages, far less than what would be felt as a stall.
-const BUDGET: u32 = 256;
+const BUDGET: u32 = 1024;
 
 /// The queue pairs that have something to transmit, as a first-in first-out list.
 pub(crate) struct RunQueue {
@@ -129,11 +129,14 @@ impl RunQueue {
         Some(qp)
     }
 
-    /// Whether the call chain may send one more segment.
-    pub(crate) fn charge(&mut self) -> bool {
-        let left = self.budget > 0;
-        self.budget = self.budget.saturating_sub(1);
-        left
+    /// Whether the call chain may send nothing more.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.budget == 0
+    }
+
+    /// A segment of so many packets is sent.
+    pub(crate) fn charge(&mut self, packets: u32) {
+        self.budget = self.budget.saturating_sub(packets);
     }
 
     /// Lets all that are due transmit, and those that become due meanwhile.

@@ -33,8 +33,11 @@ use kernel::sync::atomic::{
 use kernel::types::Opaque;
 use sib_bindings::sib_udp_flow;
 
-/// Datagrams, or batches of them, that one softirq takes in a row. Others get a turn before the next.
-const BUDGET: u32 = 64;
+/// Datagrams, or batches of them, that one softirq takes between two looks at the clock.
+const ROUND: u32 = 8;
+
+/// How long one softirq goes on after the first round, in nanoseconds. Others get a turn before the next.
+const LONGEST_NS: u64 = 1_000_000;
 
 /// The version of IP that a socket speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ pub trait Receive: Send + Sync + 'static {
 /// What the C socket points to.
 ///
 /// Datagrams are handed on in the order of the socket's queue, by one context at a time: the one that found
-/// nobody at it. What is left when its budget is used up is for the work item.
+/// nobody at it. What is left when its time is up is for the work item.
 ///
 /// # Invariants
 ///
@@ -100,15 +103,15 @@ where
         })
     }
 
-    /// Hands on what is due, within the budget.
+    /// Hands on what is due, as long as it may.
     ///
     /// # Safety
     ///
     /// Called in a softirq with no lock held, by the one context that is at it, while the socket is live.
     unsafe fn drain(&self) {
-        let mut budget = BUDGET;
+        let mut end = None;
         loop {
-            let count = self.due.load(Acquire).min(budget);
+            let count = self.due.load(Acquire).min(ROUND);
             for _ in 0..count {
                 // SAFETY: Promised by the caller.
                 unsafe { self.hand_on() };
@@ -116,8 +119,8 @@ where
             if self.due.fetch_sub(count, Full) == count {
                 return;
             }
-            budget = budget.wrapping_sub(count);
-            if budget == 0 {
+            let now = crate::time::now_ns();
+            if now > *end.get_or_insert(now.saturating_add(LONGEST_NS)) {
                 break;
             }
         }

@@ -373,12 +373,13 @@ impl State {
         }
         // To find nothing costs nothing, and is no reason for somebody else to look.
         let has_output = self.machine.has_output();
-        let exhausted = has_output && !run.charge();
+        let exhausted = has_output && run.is_exhausted();
         if has_output && !exhausted && own.fetch(qp, self, cx) {
             if own.end.is_none() {
                 own.end = own.lane.end();
             }
             own.last = !self.machine.has_output();
+            run.charge(own.segment.span);
             run.expect(self.machine.backlog());
             return Step::Send(own);
         }
