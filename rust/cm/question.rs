@@ -28,6 +28,7 @@ use proto::cm::{
     SidrAction,
     SidrEvent,
     SidrKey,
+    SidrOrder,
     Source, //
 };
 use rdma::new_work;
@@ -139,11 +140,6 @@ impl Question {
         self.inner.lock().consumer = Some(consumer);
     }
 
-    /// Sets the P_Key of its datagrams.
-    pub(crate) fn set_pkey_index(&self, index: u16) {
-        self.inner.lock().pkey_index = index;
-    }
-
     /// Looks at the machine.
     pub(crate) fn inspect<R>(&self, look: impl FnOnce(&Resolution) -> R) -> R {
         look(&self.inner.lock().it)
@@ -159,6 +155,17 @@ impl Question {
         }
     }
 
+    /// Has it ask, in the partition of entry `pkey_index`. If it has asked already, that goes on as it is.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        order: SidrOrder<'_>,
+        pkey_index: u16,
+    ) -> Result {
+        self.step_in(cx, s, SidrEvent::Order(order), None, Some(pkey_index))
+    }
+
     /// Steps the machine, and does what that leads to. `mad` is the datagram that the event is about.
     pub(crate) fn step(
         self: &Arc<Self>,
@@ -166,6 +173,18 @@ impl Question {
         s: Sleepable<'_>,
         event: SidrEvent<'_>,
         mad: Option<&Cm>,
+    ) -> Result {
+        self.step_in(cx, s, event, mad, None)
+    }
+
+    /// The same; what it sends is of another partition from now on, if one is given and the machine takes the event.
+    fn step_in(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        event: SidrEvent<'_>,
+        mad: Option<&Cm>,
+        pkey_index: Option<u16>,
     ) -> Result {
         let mut inner = self.inner.lock();
         if let Some(err) = inner.over {
@@ -176,6 +195,7 @@ impl Question {
             _ => EINVAL,
         };
         let actions = inner.it.step(event, now()).map_err(refused)?;
+        inner.pkey_index = pkey_index.unwrap_or(inner.pkey_index);
         for action in actions.iter() {
             match action {
                 SidrAction::Send => self.send(cx, s, &inner),

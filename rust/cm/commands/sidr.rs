@@ -56,13 +56,13 @@ impl<I: Identifier> Desk<'_, I> {
             response: it.response_timeout,
             retries: it.retries,
         };
-        let question = self.inquirer(&path, it.pkey)?;
-        let order = SidrEvent::Order(SidrOrder::Ask(&req, &path, timing, data));
-        question.step(&mut self.cx, self.s, order, None)
+        let (question, pkey_index) = self.inquirer(&path, it.pkey)?;
+        let order = SidrOrder::Ask(&req, &path, timing, data);
+        question.ask(&mut self.cx, self.s, order, pkey_index)
     }
 
-    /// The question of an identifier that asks: made at the first try.
-    fn inquirer(&mut self, path: &Path, pkey: u16) -> Result<Arc<Question>> {
+    /// The question of an identifier that asks, which is made at the first try, and where the P_Key stands.
+    fn inquirer(&mut self, path: &Path, pkey: u16) -> Result<(Arc<Question>, u16)> {
         let shared = &self.ident.shared();
         let (device, present) = self.ident.with(|device, _, purpose| {
             let present = match purpose {
@@ -77,8 +77,7 @@ impl<I: Identifier> Desk<'_, I> {
         let port = ends.port_of(path).ok_or(EINVAL)?;
         let pkey_index = device.adapter.pkey_index(port, pkey)?;
         if let Some(question) = present {
-            question.set_pkey_index(pkey_index);
-            return Ok(question);
+            return Ok((question, pkey_index));
         }
         let request_id = shared.request_id();
         let tid = u64::from(shared.tid_high()) << 32 | u64::from(rdma::random::u32());
@@ -90,7 +89,7 @@ impl<I: Identifier> Desk<'_, I> {
             Ok(())
         });
         match inserted {
-            Ok(()) => Ok(question),
+            Ok(()) => Ok((question, pkey_index)),
             Err(err) => {
                 question.discard(&mut self.cx, self.s);
                 Err(err)
