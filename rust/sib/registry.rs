@@ -83,8 +83,8 @@ struct Fabrics {
 struct Entry {
     /// The underlay; `None` from the time when it goes away.
     underlay: Option<NetDevice>,
-    /// Where that was before the first socket was opened.
-    namespace: usize,
+    /// Where that was before the first socket was opened: its network namespace, and its index there.
+    place: (usize, u32),
     fabric: Arc<Fabric>,
     /// The parent of the fabric's devices.
     parent: faux::Registration,
@@ -160,7 +160,7 @@ pub(crate) fn acquire(
         return entry.lease(ticket);
     }
     fabrics.entries.reserve(1, GFP_KERNEL)?;
-    let namespace = underlay.namespace_id();
+    let place = place(underlay);
     let base = base(&fabrics.entries, underlay);
     let name = CString::try_from_fmt(fmt!("sib-{:012x}", base.get()))?;
     let fabric = Fabric::new(
@@ -179,7 +179,7 @@ pub(crate) fn acquire(
     let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
     let mut entry = Entry {
         underlay: Some(underlay.clone()),
-        namespace,
+        place,
         fabric,
         parent,
         leases: KVec::new(),
@@ -341,6 +341,11 @@ impl Entry {
     }
 }
 
+/// Where a device is.
+fn place(device: &NetDevice) -> (usize, u32) {
+    (device.namespace_id(), device.ifindex())
+}
+
 /// A base for GUIDs that no other fabric of this host has.
 fn base(fabrics: &[Entry], underlay: &NetDevice) -> GuidBase {
     let taken = |base: GuidBase| fabrics.iter().any(|entry| entry.fabric.base() == base);
@@ -396,7 +401,7 @@ impl Notify for Watcher {
                 continue;
             }
             // It was on its way to another namespace when it was entered, and had said so before.
-            let moved = registers && entry.namespace != device.namespace_id();
+            let moved = registers && entry.place != place(device);
             if !goes && !moved {
                 continue;
             }

@@ -157,6 +157,9 @@ impl Skb {
     ///
     /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
     pub fn copy(&self, from: usize, len: usize) -> Result<Self> {
+        from.checked_add(len)
+            .filter(|end| *end <= self.len())
+            .ok_or(EINVAL)?;
         let mut copy = Self::alloc(len)?;
         copy.append_with(len, |tail| tail.write_packet(self, from, len))
             .ok_or(EINVAL)?;
@@ -282,14 +285,13 @@ impl Tail<'_> {
         Some(())
     }
 
-    /// Writes `len` bytes of `packet` from `from` on; `None` if there is no room, or there are fewer.
+    /// Writes `len` bytes of `packet`, which has them, from `from` on; `None` if there is no room.
     fn write_packet(&mut self, packet: &Skb, from: usize, len: usize) -> Option<()> {
         let from = u32::try_from(from).ok()?;
         let bytes = self.take(len)?;
         let len = u32::try_from(bytes.len()).ok()?;
         let to = bytes.as_mut_ptr().cast();
-        // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet. What is out of
-        // bounds is refused.
+        // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet.
         let status =
             unsafe { sib_bindings::sib_helper_skb_copy_bits(packet.raw.as_ptr(), from, to, len) };
         (status == 0).then_some(())

@@ -26,17 +26,13 @@ use kernel::container_of;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
-    Acquire,
     Atomic,
     Full, //
 };
 use kernel::types::Opaque;
 use sib_bindings::sib_udp_flow;
 
-/// Datagrams, or batches of them, that one softirq takes between two looks at the clock.
-const ROUND: u32 = 8;
-
-/// How long one softirq goes on after the first round, in nanoseconds. Others get a turn before the next.
+/// How long one softirq takes datagrams, in nanoseconds. Others get a turn before the next.
 const LONGEST_NS: u64 = 1_000_000;
 
 /// The version of IP that a socket speaks.
@@ -109,18 +105,14 @@ where
     ///
     /// Called in a softirq with no lock held, by the one context that is at it, while the socket is live.
     unsafe fn drain(&self) {
-        let mut end = None;
+        let end = crate::time::now_ns().saturating_add(LONGEST_NS);
         loop {
-            let count = self.due.load(Acquire).min(ROUND);
-            for _ in 0..count {
-                // SAFETY: Promised by the caller.
-                unsafe { self.hand_on() };
-            }
-            if self.due.fetch_sub(count, Full) == count {
+            // SAFETY: Promised by the caller.
+            unsafe { self.hand_on() };
+            if self.due.fetch_sub(1, Full) == 1 {
                 return;
             }
-            let now = crate::time::now_ns();
-            if now > *end.get_or_insert(now.saturating_add(LONGEST_NS)) {
+            if crate::time::now_ns() > end {
                 break;
             }
         }
@@ -218,6 +210,9 @@ where
 {
     /// Opens a socket in the network namespace of `device` on all local addresses, and starts to receive.
     ///
+    /// The device stays in that namespace, which lives on, until the socket is closed: who opens one has the notifier of
+    /// [`DeviceEvent::Unregister`](super::DeviceEvent::Unregister) close it, or wait for that.
+    ///
     /// `bound` restricts it to datagrams that come in by `device`: several such sockets can share a `port`.
     /// Port zero stands for any free one.
     ///
@@ -240,7 +235,7 @@ where
         let pool = SkbPool::new()?;
         let ifindex = if bound { device.ifindex() } else { 0 };
         let mut sk = core::ptr::null_mut();
-        // SAFETY: The namespace is alive as long as the device; `sk` is valid for the result.
+        // SAFETY: The namespace is alive, see above; `sk` is valid for the result.
         to_result(unsafe {
             sib_bindings::sib_helper_udp_open(
                 device.namespace(),

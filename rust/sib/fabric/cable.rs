@@ -198,6 +198,10 @@ impl Fabric {
         let slot = usize::from(remote.is_ipv6());
         // Who comes meanwhile finds what is opened here.
         let mut kept = self.endpoints.lock();
+        // Until then the underlay stays in its namespace, since it waits for the sockets to be closed.
+        if kept.is_none() {
+            return Err(ENODEV);
+        }
         let known = cx.lock(&self.state).listening.get(slot).and_then(|known| {
             let known = known.as_ref()?;
             known.try_clone()

@@ -257,21 +257,22 @@ impl Fabric {
         run: &mut RunQueue,
         batch: &Skb,
         from: SocketAddr,
-    ) -> Result<(), Dropped> {
+    ) {
         let stride = batch.datagram_len();
         if let Some(bytes) = batch.contiguous() {
-            self.take_part(cx, irqs, run, bytes, (stride, from));
-            return Ok(());
+            return self.take_part(cx, irqs, run, bytes, (stride, from));
         }
         let whole = BATCH_BYTES.checked_div(stride).unwrap_or_default();
         let most = whole.max(1).saturating_mul(stride);
         let mut at: usize = 0;
         while at < batch.len() {
             let len = batch.len().wrapping_sub(at).min(most);
-            let part = batch
-                .copy(at, len)
-                .or_else(|_| batch.copy(at, len.min(stride)));
-            let part = part.map_err(|_| Dropped::Memory)?;
+            let copy = batch.copy(at, len);
+            let Ok(part) = copy.or_else(|_| batch.copy(at, len.min(stride))) else {
+                self.drops.count(Dropped::Memory);
+                at = at.saturating_add(stride.max(1));
+                continue;
+            };
             self.take_part(
                 cx,
                 irqs,
@@ -282,7 +283,6 @@ impl Fabric {
             at = at.saturating_add(part.len().max(1));
             part.consume();
         }
-        Ok(())
     }
 
     /// Takes datagrams that follow each other.
@@ -457,12 +457,9 @@ impl Own {
 
 impl Receive for Fabric {
     fn receive(&self, packet: Skb, from: SocketAddr, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        let taken = RunQueue::with(&mut cx, irqs, |cx, run| {
-            self.take_batch(cx, irqs, run, &packet, from)
+        RunQueue::with(&mut cx, irqs, |cx, run| {
+            self.take_batch(cx, irqs, run, &packet, from);
         });
-        match taken {
-            Ok(()) => packet.consume(),
-            Err(cause) => self.drops.count(cause),
-        }
+        packet.consume();
     }
 }
