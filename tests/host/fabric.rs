@@ -572,18 +572,16 @@ fn a_switch_takes_datagrams_of_its_partitions() {
         dgid: Gid::default(),
     };
     // Of the second partition the switch is a limited member.
-    for (pkey, takes) in [
-        (0xffff, true),
-        (0x7fff, true),
-        (0x8005, true),
-        (0x0005, false),
-        (0x8006, false),
-        (0x8000, false),
+    for (pkey, own) in [
+        (0xffff, Some(0xffff)),
+        (0x7fff, Some(0xffff)),
+        (0x8005, Some(0x0005)),
+        (0x0005, None),
+        (0x8006, None),
+        (0x8000, None),
     ] {
-        assert_eq!(
-            switch.takes_datagram(PKey::new(pkey), &bad(pkey), now),
-            takes
-        );
+        let by = switch.partition_of(PKey::new(pkey), &bad(pkey), now);
+        assert_eq!(by, own.map(PKey::new));
     }
     world.pass(Duration::from_millis(300));
     let trap = world.inbox.pop().expect("a trap");

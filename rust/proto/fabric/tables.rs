@@ -44,6 +44,12 @@ impl PKeyTable {
         self.0.iter().any(|entry| entry.matches(pkey))
     }
 
+    /// The entry by which a packet with `pkey` is admitted, a full membership before a limited one.
+    pub fn matching(&self, pkey: PKey) -> Option<PKey> {
+        let entries = self.0.iter().copied();
+        entries.filter(|entry| entry.matches(pkey)).max()
+    }
+
     /// Whether the holder of this table may send packets with `pkey`: it has the key, or a full membership
     /// where the packet claims a limited one.
     pub fn may_send(&self, pkey: PKey) -> bool {

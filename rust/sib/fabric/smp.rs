@@ -221,22 +221,24 @@ impl Fabric {
         let Some(from) = sender(segment.header) else {
             return;
         };
-        let (Some(mut mad), Some(header)) = (datagram(&segment), answer_header(segment.header))
+        let (Some(mut mad), Some(mut header)) = (datagram(&segment), answer_header(segment.header))
         else {
             return;
         };
-        let bad = partition::bad_pkey(segment.header);
-        let taken = cx
-            .lock(&self.state)
-            .switch
-            .takes_datagram(from.pkey, &bad, now());
-        if !taken {
-            return self.rearm(cx);
-        }
+        // It answers everybody, whatever another subnet manager has left in the table of the switch.
         if is_for_administration(&mad) {
             self.post_request(&mut cx.lock(&self.state), &mad, from);
             return;
         }
+        let bad = partition::bad_pkey(segment.header);
+        let own = {
+            let mut state = cx.lock(&self.state);
+            state.switch.partition_of(from.pkey, &bad, now())
+        };
+        let Some(own) = own else {
+            return self.rearm(cx);
+        };
+        header.bth.pkey = own;
         let answers = {
             let mut state = cx.lock(&self.state);
             self.report_traffic(&mut state);

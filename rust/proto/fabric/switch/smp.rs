@@ -142,7 +142,7 @@ impl<S: Storage> Switch<S> {
     }
 
     /// Takes a datagram that came for QP1 of the switch and turns it into the answer. Returns whether there is
-    /// one; it goes back where the request came from. Ask [`Self::takes_datagram`] first.
+    /// one; it goes back where the request came from. Ask [`Self::partition_of`] first.
     pub fn on_gmp(&mut self, mad: &mut Mad) -> bool {
         match pma::process(self, mad) {
             Some(answer) => {
@@ -153,18 +153,16 @@ impl<S: Storage> Switch<S> {
         }
     }
 
-    /// Whether a datagram with `pkey` is for QP1 of the switch. If its management port does not have that key,
-    /// this is counted, and the subnet manager is due a trap 257.
-    pub fn takes_datagram(&mut self, pkey: PKey, bad: &BadKey, now: Instant) -> bool {
-        let Some(port) = self.port_mut(PortNum::MANAGEMENT) else {
-            return false;
-        };
-        let takes = port.pkeys.admits(pkey);
-        if !takes {
+    /// The P_Key by which QP1 of the switch takes a datagram with `pkey`, and answers it. If its management port has
+    /// none that matches, this is counted, and the subnet manager is due a trap 257.
+    pub fn partition_of(&mut self, pkey: PKey, bad: &BadKey, now: Instant) -> Option<PKey> {
+        let port = self.port_mut(PortNum::MANAGEMENT)?;
+        let own = port.pkeys.matching(pkey);
+        if own.is_none() {
             port.attrs.count_pkey_violation();
             self.raise(Event::BadPKey(*bad), now);
         }
-        takes
+        own
     }
 
     /// A packet came in on, or was to leave by, `port` with a P_Key that the port does not admit. It is
