@@ -28,6 +28,9 @@ const NO_NEXT: i32 = 0;
 /// There is one.
 const NEXT: i32 = 1;
 
+/// There was to be one, which could not be made.
+const FAILED: i32 = 2;
+
 /// # Invariants
 ///
 /// While `uses` is positive nobody changes `pages`, and so many [`PagesUse`] exist. While it is [`TAKEN`],
@@ -95,7 +98,8 @@ impl FastPages {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while another call does, or [`Self::advance`], and what `fill` returns. There is no next list then.
+    /// `EBUSY` while another call does, or [`Self::advance`], and what `fill` returns. There is nothing to
+    /// register then until another call succeeds.
     pub fn fill(&self, fill: impl FnOnce(&mut Pages) -> Result) -> Result {
         let state = &self.inner.state;
         let now = state.load(Relaxed);
@@ -104,7 +108,7 @@ impl FastPages {
         }
         // SAFETY: By the invariant the list is ours until `state` changes again.
         let result = fill(unsafe { &mut *self.inner.next.get() });
-        state.store(if result.is_ok() { NEXT } else { NO_NEXT }, Release);
+        state.store(if result.is_ok() { NEXT } else { FAILED }, Release);
         result
     }
 
@@ -112,12 +116,13 @@ impl FastPages {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while the list is in use, or the next one is being filled.
+    /// `EBUSY` while the list is in use, or the next one is being filled; `EINVAL` if that has failed.
     pub fn advance(&self) -> Result {
         let (uses, state) = (&self.inner.uses, &self.inner.state);
         match state.cmpxchg(NEXT, TAKEN, Acquire) {
             Ok(_) => {}
             Err(NO_NEXT) => return Ok(()),
+            Err(FAILED) => return Err(EINVAL),
             Err(_) => return Err(EBUSY),
         }
         if uses.cmpxchg(0, TAKEN, Acquire).is_err() {
@@ -214,8 +219,8 @@ mod tests {
             Err(ENOMEM)
         });
         assert_eq!(filled.err(), Some(ENOMEM));
-        pages.advance()?;
-        assert!(pages.fill(|_| Ok(())).is_ok());
-        Ok(())
+        assert_eq!(pages.advance().err(), Some(EINVAL));
+        pages.fill(|_| Ok(()))?;
+        pages.advance()
     }
 }
