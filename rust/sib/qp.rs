@@ -265,8 +265,9 @@ impl State {
     ) -> Option<RxDrop> {
         if !self.absence.is_waiting() {
             let outcome = self.offer(withhold, qp, cx.reborrow(), arrival);
-            if !outcome.is_err_and(RxDrop::waits) {
-                return outcome.err();
+            match outcome {
+                Err(reason) if reason.waits() => self.absence.refuse(reason),
+                _ => return outcome.err(),
             }
         }
         let now = crate::fabric::now();
@@ -275,8 +276,8 @@ impl State {
             env.port = arrival.port;
             machine.defer(now, segment.header, segment.span, env)
         });
-        if kept {
-            self.absence.keep(&qp.hca.waiting, arrival);
+        if kept && !self.absence.keep(qp, arrival) {
+            self.machine.lose(segment.header);
         }
         None
     }
@@ -454,7 +455,7 @@ impl Qp {
         arrival: Arrival<'_>,
         asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
     ) {
-        let (dropped, has_output, waits, events) = {
+        let (dropped, has_output, wait, events) = {
             let mut guard = cx.lock(&qp.state);
             let (state, cx) = guard.split();
             let dropped = state.accept(state.is_busy(), qp, cx, &arrival);
@@ -465,14 +466,12 @@ impl Qp {
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
             let has_output = state.machine.has_output() && !state.is_busy();
-            (dropped, has_output, state.absence.is_waiting(), events)
+            (dropped, has_output, state.absence.wait(), events)
         };
         if let Some(reason) = dropped {
             partition::refused(cx, &qp.hca, arrival.port, arrival.segment.header, reason);
         }
-        if waits {
-            Self::await_memory(qp);
-        }
+        Self::attend(qp, wait);
         if has_output {
             run.push(qp);
         }
@@ -597,6 +596,7 @@ impl Run for Qp {
     fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
         RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(&this, cx, irqs, run));
+        Qp::await_key(&this, &mut cx, sleepable);
     }
 }
 

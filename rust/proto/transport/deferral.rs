@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that have come and wait for memory.
+//! Packets that have come and wait for memory, or for a key that is in use.
 //!
 //! Memory may come late, and a peer that hears nothing asks again. A request that waits is not kept twice: its
 //! peer is told to pause (RNR NAK), as real HCAs do whose memory is on demand, and hears of the end of the wait by
-//! the acknowledgement. A requester whose answers wait on its own side does not take its peer for silent.
+//! the acknowledgement. A key is in use for moments: who asks again meanwhile is told nothing, as a peer may allow
+//! no pauses at all. A requester whose answers wait on its own side does not take its peer for silent.
 
 use wire::header::Header;
 use wire::Psn;
 
 /// RNR timer code for the peer of a queue pair that waits for memory, 245.76 ms. The acknowledgement ends the
 /// pause, so that its length is only what one retry of the peer is worth.
-pub(super) const PAUSE: u8 = 29;
+const PAUSE: u8 = 29;
 
 /// What waits for memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +21,10 @@ pub(super) struct Deferral {
     newest: Option<Psn>,
     /// Whether there is an answer.
     answers: bool,
+    /// Whether the oldest waits for a key.
+    for_key: bool,
+    /// Whether there was no room for a request, and for an answer.
+    lost: (bool, bool),
 }
 
 impl Deferral {
@@ -38,8 +43,32 @@ impl Deferral {
     }
 
     /// Whether the request with this PSN may be among those that wait.
-    pub(super) fn holds(&self, psn: Psn) -> bool {
+    fn holds(&self, psn: Psn) -> bool {
         self.newest.is_some_and(|newest| !psn.is_after(newest))
+    }
+
+    /// The oldest waits for a key, or for memory.
+    pub(super) fn begin(&mut self, for_key: bool) {
+        self.for_key = for_key;
+    }
+
+    /// What the peer is told that asks again for the request with this PSN.
+    pub(super) fn pause(&self, psn: Psn) -> Option<u8> {
+        (self.holds(psn) && !self.for_key).then_some(PAUSE)
+    }
+
+    /// There was no room for a packet.
+    pub(super) fn lose(&mut self, header: &Header) {
+        if header.bth.opcode.is_response() {
+            self.lost.1 = true;
+        } else {
+            self.lost.0 = true;
+        }
+    }
+
+    /// Whether a request was lost, and whether an answer was.
+    pub(super) fn lost(&self) -> (bool, bool) {
+        self.lost
     }
 
     /// Whether an answer waits.

@@ -4,10 +4,7 @@
 
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
-use crate::transport::deferral::{
-    self,
-    Deferral, //
-};
+use crate::transport::deferral::Deferral;
 use crate::transport::env::{
     Env,
     QpEvent, //
@@ -521,6 +518,9 @@ where
         if self.config.mig_state == MigState::Rearm && !header.bth.migreq {
             self.learn(&result);
         }
+        if let Err(drop @ (RxDrop::Absent | RxDrop::Busy)) = result {
+            self.deferral.begin(drop == RxDrop::Busy);
+        }
         result
     }
 
@@ -607,7 +607,7 @@ where
     /// A packet of `span` packets has to wait: [`Self::on_packet`] has said so ([`RxDrop::waits`]), or would see it
     /// before one that waits. Returns whether the driver is to keep it. It does not keep a request that
     /// waits, or was carried out, already: the peer, which has asked again, is answered by the next
-    /// [`Self::poll_transmit`], and told to pause.
+    /// [`Self::poll_transmit`], and told to pause if the wait is for memory.
     ///
     /// While an answer waits, the queue pair does not wait for its peer: see [`Self::next_deadline`].
     pub fn defer(&mut self, now: Instant, header: &Header, span: u32, env: &mut impl Env) -> bool {
@@ -621,18 +621,31 @@ where
             return true;
         }
         if self.state.receives() {
-            let waits = self.deferral.holds(self.responder.expected());
-            let pause = waits.then_some(deferral::PAUSE);
+            let pause = self.deferral.pause(self.responder.expected());
             self.responder
                 .on_deferred(header, span, pause, &self.config);
         }
         false
     }
 
+    /// The driver has no room for a packet that it was to keep.
+    pub fn lose(&mut self, header: &Header) {
+        self.deferral.lose(header);
+    }
+
     /// No packet waits any more: all that the driver kept have been given to [`Self::on_packet`] again, or to
-    /// nobody.
-    pub fn resume(&mut self) {
-        self.deferral = Deferral::default();
+    /// nobody. What it had no room for is asked for again.
+    pub fn resume(&mut self, now: Instant) {
+        let (request, answer) = core::mem::take(&mut self.deferral).lost();
+        if self.qp_type != QpType::Rc {
+            return;
+        }
+        if request && self.state.receives() {
+            self.responder.miss();
+        }
+        if answer && self.state.sends() {
+            self.requester.repair(now, &self.config);
+        }
     }
 
     /// Makes the alternate path the primary one.

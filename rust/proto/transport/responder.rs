@@ -203,6 +203,12 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         }
     }
 
+    /// The expected packet was lost at this side.
+    pub(super) fn miss(&mut self) {
+        self.broken = true;
+        self.reply = Reply::Missing;
+    }
+
     /// Has the expected packet come again after a pause.
     fn put_off(&mut self, timer: u8) {
         self.broken = true;

@@ -51,6 +51,7 @@ use rdma::{
     sync::{
         Cx,
         Held,
+        IrqsOn,
         Off,
         QpLock,
         Sleepable,
@@ -72,14 +73,25 @@ const MAX_WAITING: usize = 512;
 /// Bytes of them: those of a whole window as well.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
-/// Bytes that wait at most for all queue pairs of an HCA, whoever they belong to.
+/// Memory that what waits takes at most for all queue pairs of users of an HCA.
 const MAX_WAITING_ALL: usize = 64 << 20;
 
-/// Between two looks at a key that is in use: sending what uses it takes a few microseconds, unless the processor is
-/// taken away that does it.
-const BUSY_PAUSE: Delta = Delta::from_micros(50);
+/// Before the second look at a key that is in use: sending what uses it takes a few microseconds, unless the processor
+/// is taken away that does it. So the pause doubles, so often at most.
+const BUSY_PAUSE_US: i64 = 50;
+const BUSY_DOUBLINGS: u32 = 5;
 
-/// Bytes that wait for the queue pairs of an HCA.
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Nothing,
+    /// Memory, which may take as long as its owner likes.
+    Memory,
+    /// A key that is in use.
+    Key,
+}
+
+/// Memory that what waits for the queue pairs of an HCA takes.
 pub(crate) struct Room(Atomic<usize>);
 
 impl Room {
@@ -96,14 +108,17 @@ struct Part {
 }
 
 impl Part {
-    /// Takes a part, if there is one.
-    fn take(room: &Arc<Room>, bytes: usize) -> Option<Self> {
+    /// Takes a part for a segment with so many bytes of payload, if there is one; the kernel's have it always.
+    fn take(qp: &Qp, payload: usize) -> Option<Self> {
+        let room = &qp.hca.waiting;
+        let bytes = payload.saturating_add(size_of::<Waiting>());
         let part = Self {
             room: room.clone(),
             bytes,
         };
         let taken = room.0.fetch_add(bytes, Relaxed);
-        (taken.saturating_add(bytes) <= MAX_WAITING_ALL).then_some(part)
+        let fits = taken.saturating_add(bytes) <= MAX_WAITING_ALL;
+        (fits || qp.space.is_some()).then_some(part)
     }
 }
 
@@ -184,8 +199,10 @@ impl Need {
 pub(super) struct Absence {
     /// Segments that have come, in order.
     waiting: KVec<KBox<Waiting>>,
-    /// Their bytes.
+    /// The bytes of their payload.
     bytes: usize,
+    /// How often in a row the oldest of them was not taken since its key is in use.
+    busy: u32,
     /// Whether segments that come have to wait: a worker is due.
     waits: bool,
     /// For the segment that has come.
@@ -200,6 +217,7 @@ impl Absence {
         Self {
             waiting: KVec::new(),
             bytes: 0,
+            busy: 0,
             waits: false,
             taking: Need::new(),
             sending: Need::new(),
@@ -212,20 +230,37 @@ impl Absence {
         self.waits
     }
 
-    /// Lets a segment wait. It is lost if there is no room for it, as it might be in any network.
-    pub(super) fn keep(&mut self, room: &Arc<Room>, arrival: &Arrival<'_>) {
-        self.waits = true;
-        let _ = self.store(room, arrival);
+    /// What segments that have come wait for.
+    pub(super) fn wait(&self) -> Wait {
+        match (self.waits, self.busy) {
+            (false, _) => Wait::Nothing,
+            (true, 0) => Wait::Memory,
+            (true, _) => Wait::Key,
+        }
     }
 
-    fn store(&mut self, room: &Arc<Room>, arrival: &Arrival<'_>) -> Result {
+    /// The oldest segment was not taken, for this reason.
+    pub(super) fn refuse(&mut self, reason: RxDrop) {
+        self.busy = match reason {
+            RxDrop::Busy => self.busy.saturating_add(1),
+            _ => 0,
+        };
+    }
+
+    /// Lets a segment wait; false if there is no room for it.
+    pub(super) fn keep(&mut self, qp: &Qp, arrival: &Arrival<'_>) -> bool {
+        self.waits = true;
+        self.store(qp, arrival).is_ok()
+    }
+
+    fn store(&mut self, qp: &Qp, arrival: &Arrival<'_>) -> Result {
         let segment = &arrival.segment;
         let bytes = self.bytes.saturating_add(segment.source.len());
         if self.waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
             return Err(ENOMEM);
         }
         let waiting = Waiting {
-            _part: Part::take(room, segment.source.len()).ok_or(ENOMEM)?,
+            _part: Part::take(qp, segment.source.len()).ok_or(ENOMEM)?,
             header: *segment.header,
             span: segment.span,
             port: arrival.port,
@@ -239,27 +274,15 @@ impl Absence {
     }
 }
 
-/// What has become of the oldest segment that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Oldest {
-    /// There is none.
-    None,
-    /// The machine has it.
-    Taken,
-    /// It waits on, for memory.
-    Absent,
-    /// It waits on, for a key that is in use.
-    Busy,
-}
-
 impl State {
-    /// Gives the machine the oldest segment that waits.
-    fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> Oldest {
+    /// Gives the machine the oldest segment that waits; false if there is none, or if it has to wait on.
+    fn take_waiting(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>) -> bool {
         let Ok(waiting) = self.absence.waiting.remove(0) else {
             self.absence.waits = false;
             self.absence.bytes = 0;
-            self.machine.resume();
-            return Oldest::None;
+            self.absence.busy = 0;
+            self.machine.resume(crate::fabric::now());
+            return false;
         };
         let arrival = Arrival {
             segment: Segment {
@@ -273,22 +296,73 @@ impl State {
         };
         let busy = self.is_busy();
         let outcome = self.offer(busy, qp, cx, &arrival);
-        let oldest = match outcome {
-            Err(RxDrop::Absent) => Oldest::Absent,
-            Err(RxDrop::Busy) => Oldest::Busy,
-            _ => {
+        if let Err(reason @ (RxDrop::Absent | RxDrop::Busy)) = outcome {
+            self.absence.refuse(reason);
+            if reason == RxDrop::Busy {
+                // All its memory was there.
                 self.absence.taking.refused = None;
-                self.absence.bytes = self.absence.bytes.saturating_sub(waiting.payload.len());
-                return Oldest::Taken;
             }
-        };
-        // Where it was there is room.
-        let _ = self.absence.waiting.insert_within_capacity(0, waiting);
-        oldest
+            // Where it was there is room.
+            let _ = self.absence.waiting.insert_within_capacity(0, waiting);
+            return false;
+        }
+        self.absence.taking.refused = None;
+        self.absence.busy = 0;
+        self.absence.bytes = self.absence.bytes.saturating_sub(waiting.payload.len());
+        true
     }
 }
 
 impl Qp {
+    /// Has a worker see to what is waited for. One for a key is another than those for memory: they may be held up by
+    /// users, and may need what storage clients do by keys.
+    pub(super) fn attend(qp: &Held<Self>, wait: Wait) {
+        match wait {
+            Wait::Nothing => {}
+            Wait::Memory => Self::await_memory(qp),
+            Wait::Key => {
+                if let Some(qp) = qp.try_clone() {
+                    Self::schedule(qp);
+                }
+            }
+        }
+    }
+
+    /// Looks again whether the key of the oldest segment that waits is in use, after a pause, if that is what it waits
+    /// for.
+    pub(super) fn await_key(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        let busy = cx.lock(&qp.state).absence.busy;
+        let Some(doublings) = busy.checked_sub(1) else {
+            return;
+        };
+        let pause = BUSY_PAUSE_US.wrapping_shl(doublings.min(BUSY_DOUBLINGS));
+        sleepable.pause(cx, Delta::from_micros(pause));
+        Self::take_all(qp, cx, sleepable.irqs_on());
+        let wait = cx.lock(&qp.state).absence.wait();
+        Self::attend(qp, wait);
+    }
+
+    /// Gives the machine all segments that wait, as far as they need not wait on.
+    fn take_all(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let mut more = true;
+        while more {
+            let (has_output, events) = {
+                let mut guard = cx.lock(&qp.state);
+                let (state, cx) = guard.split();
+                more = state.take_waiting(qp, cx);
+                qp.watch(state);
+                let events = core::mem::take(&mut state.events);
+                (state.machine.has_output() && !state.is_busy(), events)
+            };
+            RunQueue::with(cx, irqs, |cx, run| {
+                if has_output {
+                    run.push(qp);
+                }
+                qp.deliver(cx, irqs, events);
+            });
+        }
+    }
+
     /// Has a worker see to memory that is not there.
     pub(super) fn await_memory(qp: &Held<Self>) {
         if let Some(pointer) = qp.try_clone() {
@@ -332,35 +406,17 @@ impl Run<WORK> for Qp {
     fn run(this: Held<Qp>, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
         let irqs = sleepable.irqs_on();
         this.supply(&mut cx, sleepable, |absence| &mut absence.taking);
-        let mut oldest = Oldest::Taken;
-        while oldest == Oldest::Taken {
-            let (has_output, events) = {
-                let mut guard = cx.lock(&this.state);
-                let (state, cx) = guard.split();
-                oldest = state.take_waiting(&this, cx);
-                this.watch(state);
-                let events = core::mem::take(&mut state.events);
-                (state.machine.has_output() && !state.is_busy(), events)
-            };
-            RunQueue::with(&mut cx, irqs, |cx, run| {
-                if has_output {
-                    run.push(&this);
-                }
-                this.deliver(cx, irqs, events);
-            });
-        }
+        Qp::take_all(&this, &mut cx, irqs);
         if this.supply(&mut cx, sleepable, |absence| &mut absence.sending) {
             RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(&this, cx, irqs, run));
         }
-        if oldest == Oldest::Busy {
-            sleepable.pause(&mut cx, BUSY_PAUSE);
-        }
-        let again = {
+        let (wait, sends) = {
             let state = cx.lock(&this.state);
-            state.absence.waits || state.absence.sending.absent.is_some()
+            (state.absence.wait(), state.absence.sending.absent.is_some())
         };
-        if again {
+        if sends {
             Qp::await_memory(&this);
         }
+        Qp::attend(&this, wait);
     }
 }

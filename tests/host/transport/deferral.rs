@@ -44,7 +44,7 @@ fn a_request_that_waits_is_kept_once_and_its_peer_pauses() {
     assert!(one.poll_all(0).is_empty());
 
     assert_eq!(two.take(0, &packets[0]), Ok(()));
-    two.qp.resume();
+    two.qp.resume(Instant::from_nanos(0));
     let ack = two.poll_all(0);
     assert_eq!(operations(&ack), [Operation::Ack]);
     // It ends the pause.
@@ -52,6 +52,66 @@ fn a_request_that_waits_is_kept_once_and_its_peer_pauses() {
     assert_eq!(one.host.sent.len(), 1);
     post(&mut one, 8, SendOp::Write, 10);
     assert_eq!(one.poll_all(0).len(), 1);
+}
+
+#[test]
+fn a_peer_that_asks_again_for_a_key_in_use_is_told_nothing() {
+    let [mut one, mut two] = pair(|config| config.rnr_retry = 0);
+    two.host.post_recv(1000);
+    two.host.busy = 1;
+    post(&mut one, 7, SendOp::SendInv, 10);
+    let packets = one.poll_all(0);
+    assert_eq!(two.take(0, &packets[0]), Err(RxDrop::Busy));
+    assert!(two.defer(&packets[0]));
+    assert!(!two.defer(&packets[0]));
+    assert!(two.poll_all(0).is_empty());
+
+    assert_eq!(two.take(0, &packets[0]), Ok(()));
+    two.qp.resume(Instant::from_nanos(0));
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}
+
+#[test]
+fn what_there_was_no_room_for_is_asked_for_again() {
+    let [mut one, mut two] = pair(|config| config.timeout = 0);
+    for wr_id in 0..2 {
+        post(&mut one, wr_id, SendOp::Write, 10);
+    }
+    let packets = one.poll_all(0);
+    two.host.absent = true;
+    assert_eq!(two.take(0, &packets[0]), Err(RxDrop::Absent));
+    assert!(two.defer(&packets[0]));
+    assert!(two.defer(&packets[1]));
+    two.qp.lose(&packets[1].0.header);
+    assert_eq!(two.take(0, &packets[0]), Ok(()));
+    two.qp.resume(Instant::from_nanos(0));
+    let answers = two.poll_all(0);
+    deliver(&mut one, &answers);
+    let again = one.poll_all(0);
+    assert_eq!(operations(&again), [Operation::WriteOnly]);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2);
+
+    // The same with answers.
+    for wr_id in 0..2 {
+        post(&mut one, wr_id, SendOp::Read, 10);
+    }
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    one.host.absent = true;
+    assert_eq!(one.take(0, &answers[0]), Err(RxDrop::Absent));
+    assert!(one.defer(&answers[0]));
+    assert!(one.defer(&answers[1]));
+    one.qp.lose(&answers[1].0.header);
+    assert_eq!(one.take(0, &answers[0]), Ok(()));
+    one.qp.resume(Instant::from_nanos(0));
+    let again = one.poll_all(0);
+    assert_eq!(operations(&again), [Operation::ReadRequest]);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 4);
 }
 
 #[test]
@@ -66,7 +126,7 @@ fn requests_behind_one_that_waits_are_kept_too() {
     }
     assert!(!two.defer(&packets[0]));
     assert!(!two.defer(&packets[2]));
-    two.qp.resume();
+    two.qp.resume(Instant::from_nanos(0));
     assert!(two.defer(&packets[0]));
 }
 
@@ -88,7 +148,7 @@ fn who_has_the_answer_does_not_ask_again() {
     assert!(one.poll_all(LONG_NANOS).is_empty());
 
     assert_eq!(one.take(LONG_NANOS, &answers[0]), Ok(()));
-    one.qp.resume();
+    one.qp.resume(Instant::from_nanos(0));
     assert_eq!(one.host.sent[0].status, WcStatus::Success);
 }
 

@@ -214,7 +214,7 @@ fn a_key_in_use_is_waited_for() {
         assert!(two.host.received.is_empty());
     }
     assert_eq!(two.take(0, &packets[0]), Ok(()));
-    two.qp.resume();
+    two.qp.resume(Instant::from_nanos(0));
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(two.host.received.len(), 1);
     assert_eq!(two.host.invalidated.len(), 1);
@@ -244,7 +244,7 @@ fn a_key_is_invalidated_after_the_answers_before_it() {
     assert_eq!(operations(&answers), [Operation::ReadRespOnly]);
     deliver(&mut one, &answers);
     assert_eq!(two.take(0, &packets[1]), Ok(()));
-    two.qp.resume();
+    two.qp.resume(Instant::from_nanos(0));
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(two.host.invalidated, [MEMORY_KEY]);
     assert_eq!(two.host.received.len(), 2);

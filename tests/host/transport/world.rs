@@ -419,6 +419,9 @@ pub(crate) fn wqe(wr_id: u64, op: SendOp, len: usize, at: usize) -> SendWqe {
     }
 }
 
+/// How long a key is in use, between two looks.
+const BUSY_NANOS: u64 = 50_000;
+
 impl World {
     pub(crate) fn new(qp_type: QpType, memory: usize, faults: Faults, seed: u64) -> Self {
         let mut nodes = [Node::new(qp_type, memory), Node::new(qp_type, memory)];
@@ -620,15 +623,29 @@ impl World {
     fn arrive(&mut self, flight: Flight) {
         let to = flight.to;
         let waits = self.nodes[to].memory_at.is_some();
-        if !waits && !self.offer(&flight).is_err_and(RxDrop::waits) {
-            return;
+        let mut until = self.now;
+        if !waits {
+            let outcome = self.offer(&flight);
+            let Some(nanos) = self.wait_of(outcome) else {
+                return;
+            };
+            until += nanos;
         }
         let node = &mut self.nodes[to];
         if node.defer_segment(&flight.header, flight.span) {
             node.waiting.push_back(flight);
         }
         if !waits {
-            node.memory_at = Some(self.now + self.faults.away_nanos);
+            node.memory_at = Some(until);
+        }
+    }
+
+    /// How long what had this outcome has to wait, if it has to.
+    fn wait_of(&self, outcome: Result<(), RxDrop>) -> Option<u64> {
+        match outcome {
+            Err(RxDrop::Absent) => Some(self.faults.away_nanos),
+            Err(RxDrop::Busy) => Some(BUSY_NANOS),
+            _ => None,
         }
     }
 
@@ -658,14 +675,18 @@ impl World {
             return;
         }
         while let Some(flight) = self.nodes[node].waiting.pop_front() {
-            if self.nodes[node].alive && self.offer(&flight).is_err_and(RxDrop::waits) {
+            if !self.nodes[node].alive {
+                continue;
+            }
+            let outcome = self.offer(&flight);
+            if let Some(nanos) = self.wait_of(outcome) {
                 self.nodes[node].waiting.push_front(flight);
-                self.nodes[node].memory_at = Some(self.now + self.faults.away_nanos);
+                self.nodes[node].memory_at = Some(self.now + nanos);
                 return;
             }
         }
         self.nodes[node].memory_at = None;
-        self.nodes[node].qp.resume();
+        self.nodes[node].qp.resume(Instant::from_nanos(self.now));
     }
 
     /// Runs until nothing more happens, or for a virtual time that no scenario needs.

@@ -126,7 +126,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// The answer to the oldest work request, an RDMA READ or atomic operation, was lost: a later response is
     /// there (IBA "Implied NAK"). Asks again, once until there is progress; then the timer has to help.
-    pub(super) fn repair(&mut self, now: Instant, config: &QpConfig) {
+    pub(in crate::transport) fn repair(&mut self, now: Instant, config: &QpConfig) {
         if self.repaired != Some(self.acked) {
             self.repaired = Some(self.acked);
             self.throttle(self.allowance.min(config.max_rd_atomic) >> 1);
