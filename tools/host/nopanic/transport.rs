@@ -182,7 +182,10 @@ pub fn defer(
     env: &mut Opaque,
 ) -> bool {
     let kept = qp.defer(now, header, span, env);
-    qp.resume();
+    if !kept {
+        qp.lose(header);
+    }
+    qp.resume(now);
     kept
 }
 
