@@ -23,19 +23,22 @@ pub(super) struct Deferral {
     answers: bool,
     /// Whether the oldest waits for a key.
     for_key: bool,
-    /// Whether there was no room for a request, and for an answer.
-    lost: (bool, bool),
+    /// PSN of the first request that there was no room for. None is kept after it.
+    lost_request: Option<Psn>,
+    /// Whether there was no room for an answer.
+    lost_answer: bool,
 }
 
 impl Deferral {
-    /// A packet has to wait. False if it is a request that waits already, and is not to be kept again.
+    /// A packet has to wait. False if it is a request that waits already, and is not to be kept again, or one that
+    /// comes after what was lost.
     pub(super) fn add(&mut self, header: &Header) -> bool {
         if header.bth.opcode.is_response() {
             self.answers = true;
             return true;
         }
         let psn = header.bth.psn;
-        if self.holds(psn) {
+        if self.lost_request.is_some() || self.holds(psn) {
             return false;
         }
         self.newest = Some(psn);
@@ -54,21 +57,27 @@ impl Deferral {
 
     /// What the peer is told that asks again for the request with this PSN.
     pub(super) fn pause(&self, psn: Psn) -> Option<u8> {
-        (self.holds(psn) && !self.for_key).then_some(PAUSE)
+        let waits = self.holds(psn) && self.lost_request != Some(psn);
+        (waits && !self.for_key).then_some(PAUSE)
     }
 
     /// There was no room for a packet.
     pub(super) fn lose(&mut self, header: &Header) {
         if header.bth.opcode.is_response() {
-            self.lost.1 = true;
+            self.lost_answer = true;
         } else {
-            self.lost.0 = true;
+            self.lost_request.get_or_insert(header.bth.psn);
         }
     }
 
-    /// Whether a request was lost, and whether an answer was.
-    pub(super) fn lost(&self) -> (bool, bool) {
-        self.lost
+    /// PSN of the first request that was lost.
+    pub(super) fn lost_request(&self) -> Option<Psn> {
+        self.lost_request
+    }
+
+    /// Whether an answer was lost.
+    pub(super) fn has_lost_answer(&self) -> bool {
+        self.lost_answer
     }
 
     /// Whether an answer waits.

@@ -636,15 +636,15 @@ where
     /// No packet waits any more: all that the driver kept have been given to [`Self::on_packet`] again, or to
     /// nobody. What it had no room for is asked for again.
     pub fn resume(&mut self, now: Instant) {
-        let (request, answer) = core::mem::take(&mut self.deferral).lost();
+        let past = core::mem::take(&mut self.deferral);
         if self.qp_type != QpType::Rc {
             return;
         }
-        if request && self.state.receives() {
+        if self.state.receives() && past.lost_request() == Some(self.responder.expected()) {
             self.responder.miss();
         }
-        if answer && self.state.sends() {
-            self.requester.repair(now, &self.config);
+        if self.state.sends() && past.has_lost_answer() {
+            self.requester.recover(now, &self.config);
         }
     }
 

@@ -108,17 +108,21 @@ struct Part {
 }
 
 impl Part {
-    /// Takes a part for a segment with so many bytes of payload, if there is one; the kernel's have it always.
-    fn take(qp: &Qp, payload: usize) -> Option<Self> {
+    /// Takes a part for a segment with so many bytes of payload, if there is one. Those of the kernel take none, and
+    /// one for each queue pair there is always.
+    fn take(qp: &Qp, payload: usize, is_first: bool) -> Option<Self> {
         let room = &qp.hca.waiting;
-        let bytes = payload.saturating_add(size_of::<Waiting>());
+        let bytes = match qp.space {
+            Some(_) => 0,
+            None => payload.saturating_add(size_of::<Waiting>()),
+        };
         let part = Self {
             room: room.clone(),
             bytes,
         };
         let taken = room.0.fetch_add(bytes, Relaxed);
         let fits = taken.saturating_add(bytes) <= MAX_WAITING_ALL;
-        (fits || qp.space.is_some()).then_some(part)
+        (fits || is_first || bytes == 0).then_some(part)
     }
 }
 
@@ -260,7 +264,7 @@ impl Absence {
             return Err(ENOMEM);
         }
         let waiting = Waiting {
-            _part: Part::take(qp, segment.source.len()).ok_or(ENOMEM)?,
+            _part: Part::take(qp, segment.source.len(), self.waiting.is_empty()).ok_or(ENOMEM)?,
             header: *segment.header,
             span: segment.span,
             port: arrival.port,
@@ -331,10 +335,15 @@ impl Qp {
     /// Looks again whether the key of the oldest segment that waits is in use, after a pause, if that is what it waits
     /// for.
     pub(super) fn await_key(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
-        let busy = cx.lock(&qp.state).absence.busy;
-        let Some(doublings) = busy.checked_sub(1) else {
+        let (busy, sends) = {
+            let state = cx.lock(&qp.state);
+            (state.absence.busy, state.machine.has_output())
+        };
+        let Some(times) = busy.checked_sub(1) else {
             return;
         };
+        // What is still to be sent may be what uses the key.
+        let doublings = if sends { 0 } else { times };
         let pause = BUSY_PAUSE_US.wrapping_shl(doublings.min(BUSY_DOUBLINGS));
         sleepable.pause(cx, Delta::from_micros(pause));
         Self::take_all(qp, cx, sleepable.irqs_on());

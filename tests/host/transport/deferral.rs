@@ -75,7 +75,7 @@ fn a_peer_that_asks_again_for_a_key_in_use_is_told_nothing() {
 #[test]
 fn what_there_was_no_room_for_is_asked_for_again() {
     let [mut one, mut two] = pair(|config| config.timeout = 0);
-    for wr_id in 0..2 {
+    for wr_id in 0..3 {
         post(&mut one, wr_id, SendOp::Write, 10);
     }
     let packets = one.poll_all(0);
@@ -84,15 +84,18 @@ fn what_there_was_no_room_for_is_asked_for_again() {
     assert!(two.defer(&packets[0]));
     assert!(two.defer(&packets[1]));
     two.qp.lose(&packets[1].0.header);
+    // What comes after it would be of no use.
+    assert!(!two.defer(&packets[2]));
+    assert!(!two.defer(&packets[1]));
     assert_eq!(two.take(0, &packets[0]), Ok(()));
     two.qp.resume(Instant::from_nanos(0));
     let answers = two.poll_all(0);
     deliver(&mut one, &answers);
     let again = one.poll_all(0);
-    assert_eq!(operations(&again), [Operation::WriteOnly]);
+    assert_eq!(operations(&again), [Operation::WriteOnly; 2]);
     deliver(&mut two, &again);
     deliver(&mut one, &two.poll_all(0));
-    assert_eq!(one.host.sent.len(), 2);
+    assert_eq!(one.host.sent.len(), 3);
 
     // The same with answers.
     for wr_id in 0..2 {
@@ -111,7 +114,7 @@ fn what_there_was_no_room_for_is_asked_for_again() {
     assert_eq!(operations(&again), [Operation::ReadRequest]);
     deliver(&mut two, &again);
     deliver(&mut one, &two.poll_all(0));
-    assert_eq!(one.host.sent.len(), 4);
+    assert_eq!(one.host.sent.len(), 5);
 }
 
 #[test]

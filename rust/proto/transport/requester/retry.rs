@@ -126,13 +126,22 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// The answer to the oldest work request, an RDMA READ or atomic operation, was lost: a later response is
     /// there (IBA "Implied NAK"). Asks again, once until there is progress; then the timer has to help.
-    pub(in crate::transport) fn repair(&mut self, now: Instant, config: &QpConfig) {
+    pub(super) fn repair(&mut self, now: Instant, config: &QpConfig) {
         if self.repaired != Some(self.acked) {
             self.repaired = Some(self.acked);
             self.throttle(self.allowance.min(config.max_rd_atomic) >> 1);
             self.window.on_loss(config);
             self.go_back(now, config);
         }
+    }
+
+    /// An answer was lost at this side: asks again, unless that is to be done after a pause anyway.
+    pub(in crate::transport) fn recover(&mut self, now: Instant, config: &QpConfig) {
+        if self.acked == self.sent_end || matches!(self.timer, Timer::Rnr(_)) {
+            return;
+        }
+        self.repaired = None;
+        self.repair(now, config);
     }
 
     /// Lets no more than `allowance` RDMA READ and atomic operations be under way, and at least one. Their answers
