@@ -107,7 +107,7 @@ pub(crate) struct Hca {
     pub(crate) queue: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
     pub(crate) memory: Queue,
-    /// What segments may take that wait for it.
+    /// What the segments take that wait for memory or keys.
     pub(crate) waiting: Arc<Room>,
     /// Those that send together.
     #[pin]

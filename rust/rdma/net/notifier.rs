@@ -66,8 +66,8 @@ pub trait Notify: Send + Sync + 'static {
 
 /// A registration for the events of all devices in all namespaces, until it is dropped.
 ///
-/// At its beginning it learns [`DeviceEvent::Register`] of all devices, and [`DeviceEvent::Up`] of those that are up. Dropping sleeps, and takes the
-/// RTNL mutex; the devices that exist then are reported as going away.
+/// At its beginning it learns [`DeviceEvent::Register`] of all devices, and [`DeviceEvent::Up`] of those that are up.
+/// Dropping sleeps, and takes the RTNL mutex; the devices that exist then are reported as going away.
 ///
 /// # Invariants
 ///

@@ -145,8 +145,6 @@ fn answer_header(request: &Header) -> Option<Header> {
     let mut header = *request;
     header.lrh.slid = request.lrh.dlid;
     header.lrh.dlid = request.lrh.slid;
-    // Who asks as a limited member would not take an answer from another one.
-    header.bth.pkey = request.bth.pkey.as_full();
     header.bth.dest_qp = request.deth?.src_qp;
     header.deth = Some(Deth {
         qkey: QKey::GSI,

@@ -70,7 +70,7 @@ pub(super) const WORK: u64 = 1;
 /// Segments that wait at most: more than the packets of a whole window. What is beyond that is lost.
 const MAX_WAITING: usize = 512;
 
-/// Bytes of them: those of a whole window as well.
+/// Bytes of their payload: more than those of a window of requests; answers to READs may be more.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
 /// Memory that what waits takes at most for all queue pairs of users of an HCA.
