@@ -35,6 +35,8 @@ struct patience {
 	u8 timeout;
 	u8 retries;
 	u8 rnr_retries;
+	/* What the peer is asked to wait. */
+	u8 min_rnr_timer;
 };
 
 /* Brings a queue pair from RESET to RTS; its peer is queue pair `qpn` at `dlid`. */
@@ -51,7 +53,7 @@ static inline int connect_qp(struct ib_qp *qp, u16 dlid, u32 qpn, u32 psn,
 		.rq_psn = psn,
 		.max_dest_rd_atomic = 4,
 		.max_rd_atomic = 4,
-		.min_rnr_timer = 1,
+		.min_rnr_timer = patience->min_rnr_timer,
 		.timeout = patience->timeout,
 		.retry_cnt = patience->retries,
 		.rnr_retry = patience->rnr_retries,

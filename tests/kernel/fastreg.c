@@ -127,11 +127,13 @@ static void end_destroy(struct end *end)
 
 static int end_connect(struct end *end, const struct end *peer, u32 psn)
 {
-	/* There is a receive for each message: none is to be put off. */
+	/* There is a receive for each message: none is to be put off. The timeout of 2 s
+	 * outlasts a processor of the guest that stands still. */
 	static const struct patience patience = {
-		.timeout = 16,
+		.timeout = 19,
 		.retries = 7,
 		.rnr_retries = 0,
+		.min_rnr_timer = 1,
 	};
 	struct ib_wc wc;
 

@@ -30,6 +30,10 @@
 /* One message in so many is long: of a queue's first ones, and of those that follow. */
 #define LONG_ODDS 4
 #define LONG_ODDS_LATER 32
+/* Traffic that goes on waits for receives for 60 to 640 us, by the table of the IBA: it
+ * is to be slower for them, but not to consist of RNR NAKs. */
+#define FIRST_RNR_TIMER 5
+#define RNR_TIMERS 8
 /* Work requests of a queue, of which wr_id has 16 bits. */
 #define MOST_POSTED 60000
 /* So many cases have come to each end. */
@@ -385,6 +389,8 @@ static void create_pair(int pair, bool goes_on)
 	path.retries = 1;
 	/* Else what is sent too early is the end. */
 	path.rnr_retries = goes_on && endings[pair] != NOT_READY ? 7 : 1;
+	if (goes_on)
+		path.min_rnr_timer = FIRST_RNR_TIMER + rng_below(&rng, RNR_TIMERS);
 	path.rd_atomic = 1 + rng_below(&rng, 4);
 	for (int at = 0; at < 2; at++) {
 		struct party *party = &parties[pair][at];
@@ -433,6 +439,8 @@ static void run_seed(uint64_t average)
 
 			if (at && endings[pair] == NOT_READY)
 				recvs /= 2;
+			else if (more)
+				recvs = depth - recvs / 4;
 			while (recvs--)
 				recv_one(pair, at, MOST_LENGTH);
 		}
