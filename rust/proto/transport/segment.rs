@@ -37,6 +37,9 @@ pub struct TxLimits {
     pub max_payload: u32,
     /// The port's base LID. A segment's source LID is this and the path bits of its way.
     pub lid: Lid,
+    /// The number of path bits that the port has (its LMC). Of those of a way, others are ignored: they would
+    /// make the LID of another port.
+    pub lmc: u8,
     /// The port's active MTU: the limit of a datagram.
     pub mtu: Mtu,
 }
@@ -266,7 +269,7 @@ pub(super) fn link_header(av: &PathAv, limits: &TxLimits, vl: Vl) -> Lrh {
         dlid: av.dlid,
         slid: match limits.lid {
             Lid::NONE => Lid::PERMISSIVE,
-            lid => Lid::new(lid.get() | u16::from(av.src_path_bits & 0x7f)),
+            lid => lid.with_path_bits(av.src_path_bits, limits.lmc),
         },
         ..Lrh::default()
     }

@@ -279,6 +279,7 @@ mod tests {
             let limits = TxLimits {
                 max_payload: 256,
                 lid: Lid::new(self.qp.config().qpn.get() as u16),
+                lmc: 0,
                 mtu: MTU,
             };
             let has_output = self.qp.has_output();

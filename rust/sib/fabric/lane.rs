@@ -142,6 +142,7 @@ impl Lane {
             limits: TxLimits {
                 max_payload: 0,
                 lid: Lid::NONE,
+                lmc: 0,
                 mtu: Mtu::B256,
             },
             straight: None,
@@ -232,6 +233,7 @@ impl Hca {
             limits: TxLimits {
                 max_payload,
                 lid: view.lid,
+                lmc: view.lmc,
                 mtu: view.mtu,
             },
             straight,

@@ -52,6 +52,12 @@ impl Lid {
     pub const fn path_bits(self, lmc: u8) -> u8 {
         (self.0 & path_mask(lmc)) as u8
     }
+
+    /// The LID that this base LID has with these path bits, of which `lmc` leaves as many free.
+    #[inline]
+    pub const fn with_path_bits(self, bits: u8, lmc: u8) -> Self {
+        Self(self.0 | (bits as u16 & path_mask(lmc)))
+    }
 }
 
 /// The low bits that an LMC (LID mask control, three bits) leaves free.
@@ -152,6 +158,9 @@ mod tests {
         assert_eq!(Lid::new(0x43).path_bits(2), 3);
         assert_eq!(Lid::new(0x43).path_bits(0), 0);
         assert_eq!(Lid::new(0xbfff).path_bits(7), 0x7f);
+        assert_eq!(base.with_path_bits(0xff, 0), base);
+        assert_eq!(base.with_path_bits(0xff, 2), Lid::new(0x43));
+        assert_eq!(base.with_path_bits(1, 2), Lid::new(0x41));
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn limits(node: &Node) -> TxLimits {
     TxLimits {
         max_payload: 2 * node.qp.config().mtu.bytes() as u32,
         lid: Lid::new(10),
+        lmc: 0,
         mtu: Mtu::B4096,
     }
 }

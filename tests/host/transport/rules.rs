@@ -18,6 +18,7 @@ use proto::transport::{
     QpType,
     RxDrop,
     SendOp,
+    TxLimits,
     TxSegment,
     WcOpcode,
     WcStatus, //
@@ -33,6 +34,10 @@ use wire::opcode::{
     Service, //
 };
 use wire::reth::Reth;
+use wire::{
+    Lid,
+    Mtu, //
+};
 
 const MISSING: Syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
 
@@ -581,4 +586,21 @@ fn responses_to_nothing_are_dropped() {
     early.0.header.bth.psn = early.0.header.bth.psn.add(1);
     assert_eq!(one.take(0, &early), Err(RxDrop::Stale));
     assert_eq!(one.host.sent.len(), 1);
+}
+
+#[test]
+fn nobody_sends_from_the_lid_of_another_port() {
+    let base = Lid::new(0x40);
+    for (lmc, slid) in [(0, 0x40), (2, 0x41), (5, 0x55), (7, 0x55)] {
+        let [mut one, _] = pair(|config| config.path.src_path_bits = 0xd5);
+        post(&mut one, 0, SendOp::Write, 10);
+        let limits = TxLimits {
+            max_payload: 1024,
+            lid: base,
+            lmc,
+            mtu: Mtu::B1024,
+        };
+        let segment = one.qp.poll_transmit(Instant::from_nanos(0), &limits);
+        assert_eq!(segment.unwrap().header.lrh.slid, Lid::new(slid), "{lmc}");
+    }
 }

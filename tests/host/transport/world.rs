@@ -335,6 +335,7 @@ impl Node {
         let limits = TxLimits {
             max_payload: config.mtu.bytes() as u32,
             lid: lid((config.qpn.get() & 1) as usize, config.port),
+            lmc: 0,
             mtu: Mtu::B1024,
         };
         let has_output = self.qp.has_output();
@@ -452,6 +453,7 @@ impl World {
         TxLimits {
             max_payload: span as u32 * mtu.bytes() as u32,
             lid: lid(node, port),
+            lmc: 0,
             mtu: Mtu::B1024,
         }
     }
