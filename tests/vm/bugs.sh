@@ -14,6 +14,7 @@ while read -r test arguments; do
 	run bash "$(dirname "$0")/$test.sh" $arguments </dev/null
 done <<'END'
 data handoff 1
+hostile 20 handoff
 lifecycle 3
 cmfuzz 4 handoff
 nomem handoff 7

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel debug --timeout 900 -- 15 handoff
-# vm: --kernel stock --timeout 600 -- 15 udp
+# vm-long: --kernel stock --timeout 600 -- 15 udp
 # vm-long: --kernel debug --timeout 1500 -- 300 handoff
 # vm-long: --kernel debug --timeout 1500 -- 300 udp
 #

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel stock --nodes 2 --timeout 600 -- opensm
-# vm: --kernel stock --nodes 2 --timeout 600 -- module
+# vm-long: --kernel stock --nodes 2 --timeout 600 -- module
 # vm-long: --kernel debug --nodes 2 --timeout 1200 -- opensm
 # vm-long: --kernel debug --nodes 2 --timeout 1200 -- module
 #
