@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- switch 4
 # vm-long: --kernel stock --nodes 2 --nics 3 --timeout 600 -- hosts 3
-# vm-long: --kernel stock --timeout 3600 -- switch 300
+# vm-long: --kernel stock --timeout 3600 -- switch 340
 # vm-long: --kernel stock --timeout 3600 -- rails 100
 # vm-long: --kernel stock --nodes 2 --nics 3 --timeout 3600 -- hosts 100
 # vm-long: --kernel debug --timeout 1500 -- switch 5
