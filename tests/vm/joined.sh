@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600
+# vm-long: --kernel debug --timeout 1800
 #
 # Datagrams that come one by one are put together by the network layer where they come
 # (GRO), with nobody but sib asking for it, and what is put together is taken apart again
