@@ -15,52 +15,26 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/rules.sh"
 
 setups=${2:-2}
-DEBUG=/sys/kernel/debug/sib
-
-# rules DEVICE RULE...: what the port of a device does to packets from now on.
-rules() {
-	local device=$1 rule
-	shift
-	for rule; do
-		echo "$rule" >"$DEBUG/$device/1/faults" || fail "$device does not take the rule: $rule"
-	done
-}
 
 # refuses RULE: a rule that makes no sense.
 refuses() {
 	! echo "$1" 2>/dev/null >"$DEBUG/sib0/1/faults" || fail "'$1' was taken"
 }
 
-# struck DEVICE: the number of packets that the rules of a port have struck.
-struck() {
-	sed -n 's/.*struck=//p' "$DEBUG/$1/1/faults" | awk '{ sum += $1 } END { print sum + 0 }'
-}
-
-# suffers RULE...: data under the same rules at both HCAs; {N} is a seed.
+# suffers RULE...: data under the same rules at both HCAs.
 suffers() {
-	local device rule
-	step "$*"
-	for device in sib0 sib1; do
-		rules $device clear
-		for rule; do
-			rules $device "${rule//\{N\}/${device#sib}}"
-		done
-	done
+	begin_to_suffer "$@"
 	run user data -a sib0 -b sib1 -t rc -n 2 -N "$setups"
-	for device in sib0 sib1; do
-		cat "$DEBUG/$device/1/faults"
-		[ "$(struck $device)" -gt 0 ] || fail "nothing was struck at $device"
-		rules $device clear
-	done
+	end_to_suffer
 }
 
 dropped_icrc() {
 	awk '$1 == "icrc" { sum += $2 } END { print sum + 0 }' "$DEBUG"/sib-*/dropped
 }
 
-mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 datapath "${1:-handoff}"
 fabric_up
 
@@ -80,7 +54,9 @@ rules sib0 clear
 suffers "drop in probability=1% seed={N}"
 suffers "drop in probability=5% seed={N}"
 suffers "drop out probability=5% seed={N}"
+suffers "duplicate in probability=1% seed={N}"
 suffers "duplicate in probability=5% seed={N}"
+suffers "reorder in probability=1% seed={N}"
 suffers "reorder in probability=5% seed={N}"
 suffers "delay in time=300 jitter=700 probability=10% seed={N}"
 before=$(dropped_icrc)
@@ -89,6 +65,28 @@ suffers "corrupt out probability=2% seed={N}"
 suffers "drop in probability=2% seed={N}" "duplicate out probability=2% seed={N}" \
 	"reorder out probability=2% seed={N}" "corrupt in probability=1% seed={N}"
 opensm_clean
+
+# tolerates RULE...: unreliable messages under the same rules; what arrives is whole.
+tolerates() {
+	local type
+	begin_to_suffer "$@"
+	for type in uc ud; do
+		run user unreliable sib0 sib1 $type 2000 64 >/tmp/arrived
+		cat /tmp/arrived
+		# Up to 16 packets make a message, each of which is needed.
+		awk '/messages/ { exit !($2 * 4 >= $4) }' /tmp/arrived || fail "hardly anything arrives"
+	done
+	[ "$(struck sib1)" -gt 0 ] || fail "nothing was struck"
+	rules sib0 clear
+	rules sib1 clear
+}
+step "Unreliable messages"
+tolerates "drop in probability=1% seed={N}"
+tolerates "drop in probability=5% seed={N}"
+tolerates "duplicate in probability=5% seed={N}"
+tolerates "reorder in probability=5% seed={N}"
+tolerates "delay in time=300 jitter=700 probability=5% seed={N}"
+tolerates "corrupt in probability=2% seed={N}"
 
 step "One way is cut"
 rules sib1 "cut in after=100"

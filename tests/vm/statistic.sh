@@ -57,6 +57,11 @@ data() {
 	user data -a sib0 -b sib1 -t "$1" -n 6 -N 2 >/dev/null || fail "data"
 }
 
+# unheard TYPE: messages that nobody has a receive for.
+unheard() {
+	run user unreliable sib0 sib1 "$1" 10 0
+}
+
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 fabric_up
 run rdma statistic show link sib0/1
@@ -73,6 +78,9 @@ counts sib1 send_rnr_err 1 data rc
 counts sib0 rcvd_rnr_err 1 data rc
 counts sib0 local_ack_timeout_err 7 under "cut in after=20" severed
 counts sib0 retry_exceeded_err 1 under "cut in after=20" severed
+counts sib0 retry_rnr_exceeded_err 1 run user errors sib0 sib1
+counts sib1 out_of_buffer 1 unheard uc
+counts sib1 out_of_buffer 1 unheard ud
 [ "$(cat /sys/class/infiniband/sib0/ports/1/hw_counters/retry_exceeded_err)" -ge 2 ] ||
 	fail "sysfs knows nothing of it"
 
@@ -152,6 +160,24 @@ detail cq pending 0
 detail cq overrun 0
 detail srq recvs 500
 detail mr pinned 1
+kill $server
+wait $server 2>/dev/null
+
+# What is under way shows while nothing that sib1 sends arrives.
+echo 'delay out time=100000000' >$DEBUG/sib1/1/faults
+"$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc -T 0 >/dev/null 2>&1 &
+server=$!
+# busy NAME: some queue pair of the program has a detail that is not 0.
+busy() {
+	rdma -j resource show qp -dd | python3 -c "
+import json, sys
+mine = [o for o in json.load(sys.stdin) if o.get('pid') == $server]
+sys.exit(not any(int(o.get('drv_$1', 0)) for o in mine))"
+}
+for name in sends begun recvs unacked_pkts; do
+	within 30 busy $name || fail "no queue pair has $name: $(rdma resource show qp -dd)"
+done
+echo clear >$DEBUG/sib1/1/faults
 kill $server
 wait $server 2>/dev/null
 fabric_down

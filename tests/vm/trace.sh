@@ -7,6 +7,7 @@
 # repeats and errors; nothing is told when nobody listens.
 
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
 
 TRACE=/sys/kernel/tracing
 DEBUG=/sys/kernel/debug/sib
@@ -67,7 +68,28 @@ told sib_retry "cause=timeout" 7
 told sib_error "error=send_queue status=12" 1
 told sib_complete "status=12" 1
 
-OFF=1 listen sib_post sib_transmit sib_receive sib_complete sib_retry sib_error
+OFF=1 listen sib_post sib_transmit sib_receive sib_complete
+# causes CAUSE RULE: data under this rule at sib1 is sent again for this cause.
+causes() {
+	echo >$TRACE/trace
+	echo "$2" >$DEBUG/sib1/1/faults
+	run user data -a sib0 -b sib1 -t rc -n 6 -N 2
+	echo clear >$DEBUG/sib1/1/faults
+	cp $TRACE/trace /tmp/trace
+	told sib_retry "cause=$1" 1
+}
+causes sequence_nak "drop in opcode=0x06 probability=20%"
+causes implied_nak "drop out opcode=0x0e probability=5%"
+causes reminder "drop in probability=5%"
+causes rnr_nak "drop in probability=1%"
+echo >$TRACE/trace
+run user errors sib0 sib1
+cp $TRACE/trace /tmp/trace
+for error in send_queue request access; do
+	told sib_error "error=$error" 1
+done
+
+OFF=1 listen sib_retry sib_error
 echo >$TRACE/trace
 pair sib0 sib1 ibv_rc_pingpong -n 10 >/dev/null
 ! grep sib_ $TRACE/trace || fail "something was told"
