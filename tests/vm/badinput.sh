@@ -4,7 +4,8 @@
 # vm-long: --kernel debug --timeout 240
 #
 # Wrong arguments of verbs: each is refused with the errno that other drivers
-# give, nothing comes of it, and the log has a line at most once for each cause.
+# give, nothing comes of it, and the log has a line at most once for each cause. What
+# other drivers take, path bits that a port does not have, has no effect.
 # Wrong names and netdevs are the matter of link.sh.
 
 . "$(dirname "$0")/lib.sh"
@@ -22,6 +23,8 @@ for _ in 1 2 3; do
 	run user badverbs sib0 sib1
 done
 [ $(($(lines) - before)) -le $CAUSES ] || fail "verbs with wrong arguments flood the log"
+step "Path bits that no port has"
+run user pathbits sib0 sib1
 no_objects
 run user data -n 1
 fabric_down

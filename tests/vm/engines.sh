@@ -133,6 +133,7 @@ for lmc in 1 2; do
 	done
 	all_reach_all $lmc
 	programs
+	run user pathbits sib1 sib3
 	opensm_clean
 	opensm_down
 done
