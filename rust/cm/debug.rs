@@ -86,15 +86,15 @@ fn datagrams(
     writeln!(f, "consumed {consumed}")
 }
 
-/// What there is to see of a connection: both ends' names for it and their queue pairs, its state, and its paths by
-/// LIDs.
-fn line(f: &mut fmt::Formatter<'_>, conn: &Conn) -> fmt::Result {
+/// What there is to see of a connection: the GUID of its HCA, both ends' names for it and their queue pairs, its
+/// state, and its paths by LIDs.
+fn line(f: &mut fmt::Formatter<'_>, guid: u64, conn: &Conn) -> fmt::Result {
     let (ours, theirs) = conn.comm_ids();
     let (_, remote_qpn) = conn.peer();
     let path = conn.primary();
     write!(
         f,
-        "{ours:#010x} {theirs:#010x} {:?} {:?} qp {:#08x} to {:#08x} path {} to {}",
+        "{guid:016x} {ours:#010x} {theirs:#010x} {:?} {:?} qp {:#08x} to {:#08x} path {} to {}",
         conn.role(),
         conn.state(),
         conn.local_qpn().get(),
@@ -121,7 +121,8 @@ fn connections(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     for connection in shared.connections().map_err(|_| fmt::Error)? {
-        connection.inspect(|conn| line(f, conn))?;
+        let guid = connection.device().adapter.guid();
+        connection.inspect(|conn| line(f, guid, conn))?;
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ twins() {
 	Passive) echo "0 $id" ;;
 	esac >$IDS
 	has ask
-	grep "^$id .* $1 " $CONNECTIONS || gives_up "none of sib_cm has the ID $id: $(cat $CONNECTIONS)"
+	grep -E "^[0-9a-f]{16} $id .* $1 " $CONNECTIONS || gives_up "none of sib_cm has the ID $id: $(cat $CONNECTIONS)"
 	[ -z "$(cat $IDS)" ] || gives_up "an ID is not taken"
 }
 
