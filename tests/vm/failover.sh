@@ -7,7 +7,10 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/cm.sh"
 . "$(dirname "$0")/rails.sh"
+. "$(dirname "$0")/watched.sh"
 
 LOG=/tmp/sibcm.log HEARD=/tmp/sibcm.listener
 
@@ -29,13 +32,22 @@ echoes() {
 	waits "us by port $1" $((before + 2))
 }
 
-managed_by_module
-run modprobe sib
-run modprobe sib_cm
-underlay sibnet0
-hca_up sib0 sibnet0
-hca_up sib1 sibnet0
-wait_active 20 sib0 sib1
+# below HEADING: what `sibcm show` has there.
+below() {
+	user sibcm show >/tmp/show || fail "sibcm show: status $?"
+	awk -v heading="$1:" '/:$/ { below = $0 == heading; next } below' /tmp/show
+}
+
+# shows HEADING PATTERN: there is such a line.
+shows() {
+	below "$1" | grep -E "$2" || fail "sibcm does not show $2 below $1: $(cat /tmp/show)"
+}
+
+subnet_manager module
+ip_fabric
+addresses
+run modprobe rdma_ucm
+run modprobe sib_cm watch=2
 
 step "Two devices of two ports each, and a connection"
 "$USER_PROGRAMS/sibcm" listen sib1 > >(tee $HEARD) 2>&1 &
@@ -53,7 +65,8 @@ for round in 1 2; do
 	$HOOK pull 1 2
 	waits "by port 1 has failed: on by port 2" "$round"
 	echoes 2
-	"$USER_PROGRAMS/sibcm" show
+	shows Connections '^sib0 0x.* Active Established'
+	shows Connections '^sib1 0x.* Passive Established'
 
 	step "Port 1 is back, and the path by it the alternate one; port 2 is pulled"
 	$HOOK mend 1
@@ -70,7 +83,17 @@ step "The end"
 kill -INT $CALLER
 wait $CALLER || fail "sibcm connect: status $?"
 wait $LISTENER || fail "sibcm listen: status $?"
-run rdma link del sib1
-run rdma link del sib0
+
+step "Devices, and connections of ib_cm that are protected"
+rping_up
+protected
+for name in sib0 sib1; do
+	shows Devices "^$name $(tr -d : <"/sys/class/infiniband/$name/node_guid") shared watch full$"
+	shows "Connections of ib_cm" "^$name 0x.* Established.* alternate [1-9]"
+done
+! below Connections | grep Established || fail "they are taken for connections of sib_cm"
+rping_down
+
 run rmmod sib_cm
-run modprobe -r sib
+no_objects
+ip_down
