@@ -29,10 +29,10 @@ install: ## install the modules on this Debian machine
 run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
 	@tools/vm --timeout 300 tests/vm/demo.sh
 
-run-failover: ## another: a connection that goes over to its alternate path and back
+run-failover: ## another: a view of two connections while ports are pulled and return
 	@tools/root-exec make -s -C /src/tests/user
 	@tools/module stock
-	@tools/vm --timeout 300 tests/vm/failover.sh
+	@tools/vm --timeout 300 tests/vm/failover.sh $$([ ! -t 1 ] || echo view)
 
 test: ## the tests, but for those that take long
 	@tests/run

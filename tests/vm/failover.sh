@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300
 #
-# The demonstration of alternate paths: sibcm sends a message now and then, a port is
-# pulled and comes back, and the connection goes over to the other path and back again.
+# The demonstration of alternate paths: two connections of sibcm, by a port each, with as
+# much traffic as goes. A port is pulled and returns, and then the other one; `sibcm top`
+# tells by which paths they go on. With `view` it is shown as on a terminal, and slowly;
+# without, lists of connections are looked at as well.
+#
+#     failover.sh [view]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -12,25 +16,160 @@
 . "$(dirname "$0")/rails.sh"
 . "$(dirname "$0")/watched.sh"
 
-LOG=/tmp/sibcm.log HEARD=/tmp/sibcm.listener
+SIBCM=$USER_PROGRAMS/sibcm
+VIEW=/tmp/sibcm.view HEADLINE=/tmp/sibcm.headline
+FIRST=0x2ff000000000001 SECOND=0x2ff000000000002 THIRD=0x2ff000000000003
+view=${1:-}
 
-# said TEXT COUNT: whether sibcm has said this so often.
+# at PORT: LID and GID of a port of sib1.
+at() {
+	local lid gid
+	read -r lid <"/sys/class/infiniband/sib1/ports/$1/lid"
+	read -r gid <"/sys/class/infiniband/sib1/ports/$1/gids/0"
+	echo "$lid" "$gid"
+}
+
+# listens SERVICE: sib1 does, as process LISTENER.
+listens() {
+	"$SIBCM" listen -s "$1" sib1 >"/tmp/listener.$1" 2>&1 &
+	LISTENER=$!
+	within 20 grep -q '^to connect' "/tmp/listener.$1" || fail "nobody listens: $(cat "/tmp/listener.$1")"
+}
+
+# connects SERVICE PORT OPTION...: from sib0 to the same port of sib1, as process CALLER.
+connects() {
+	local service=$1 port=$2
+	shift 2
+	listens "$service"
+	# shellcheck disable=SC2046 # two words
+	"$SIBCM" connect -s "$service" -p "$port" "$@" sib0 $(at "$port") >"/tmp/caller.$service" 2>&1 &
+	CALLER=$!
+}
+
+# said SERVICE TEXT [COUNT]: whether its caller has said this so often.
 said() {
-	[ "$(grep -c "$1" $LOG)" -ge "$2" ]
+	[ "$(grep -c -- "$2" "/tmp/caller.$1")" -ge "${3:-1}" ]
 }
 
-# waits TEXT COUNT: for it.
+# waits SERVICE TEXT [COUNT]: for it.
 waits() {
-	within 30 said "$1" "$2" || fail "not said: $1: $(tail -n 20 $LOG)"
+	within 30 said "$@" || fail "not said: $2: $(tail -n 20 "/tmp/caller.$1")"
 }
 
-# echoes PORT: two more messages have gone and come by this port. A path that has just
-# become the alternate one is of use after the next message.
-echoes() {
-	local before
-	before=$(grep -c "us by port $1" $LOG)
-	waits "us by port $1" $((before + 2))
+# latest: what was shown last.
+latest() {
+	awk -v RS= '{ block = $0 } END { print block }' $VIEW
 }
+
+# shown SERVICE PORT ALTERNATE STATE: that is how its connection is at sib0, and messages
+# come through.
+shown() {
+	latest | awk -v service="$1" -v path="sib0/$2" -v alternate="$3" -v state="$4" '
+		$2 == service && $3 == path && $7 == alternate && $(NF - 2) == state && $NF > 0 { found = 1 }
+		END { exit !found }'
+}
+
+# on SERVICE PORT ALTERNATE STATE: waits for that.
+on() {
+	within 30 shown "$@" ||
+		fail "not so: $*: $(latest; tail -n 5 "/tmp/caller.$1"; rdma resource show qp | grep 'type RC')"
+}
+
+# dwell: time to look at it.
+dwell() {
+	if [ -n "$view" ]; then
+		sleep 4
+	else
+		latest
+	fi
+}
+
+# draw: what happens, and the view, again and again.
+draw() {
+	printf '\033[2J'
+	while sleep 0.3; do
+		printf '\033[H%s\033[K\n\033[K\n' "$(cat $HEADLINE)"
+		latest | sed 's/$/\x1b[K/'
+		printf '\033[J'
+	done
+}
+
+[ -z "$view" ] || step() {
+	printf '%s\n' "$*" >$HEADLINE
+	[ ! -e $VIEW ] || sleep 2
+}
+
+subnet_manager module
+if [ -n "$view" ]; then
+	ip_hcas
+else
+	ip_fabric
+	addresses
+	run modprobe rdma_ucm
+fi
+run modprobe sib_cm watch=2
+
+step "Two devices of two ports each, and two connections"
+connects $FIRST 1 -b 65536
+callers=("$CALLER") listeners=("$LISTENER")
+connects $SECOND 2 -b 4096
+callers+=("$CALLER") listeners+=("$LISTENER")
+"$SIBCM" top -i 0.5 >$VIEW 2>&1 &
+top=$!
+[ -z "$view" ] || {
+	draw &
+	trap 'kill '$!' $top; echo' EXIT
+}
+on $FIRST 1 sib0/2 ARMED
+on $SECOND 2 sib0/1 ARMED
+dwell
+
+step "Port 1 is pulled: the first connection goes over"
+$HOOK pull 1 3
+on $FIRST 2 none MIGRATED
+on $SECOND 2 sib0/1 ARMED
+said $FIRST "gone over from port 1 to port 2" || fail "it has not said so"
+dwell
+
+step "Port 1 is back: the path by it is the alternate one"
+$HOOK mend 1 || fail "port 1 does not come back"
+on $FIRST 2 sib0/1 ARMED
+dwell
+
+step "Port 2 is pulled: both connections go over"
+$HOOK pull 2 3
+on $FIRST 1 none MIGRATED
+on $SECOND 1 none MIGRATED
+dwell
+
+step "Port 2 is back"
+$HOOK mend 2 || fail "port 2 does not come back"
+on $FIRST 1 sib0/2 ARMED
+on $SECOND 1 sib0/2 ARMED
+dwell
+
+step "The end"
+kill -INT "${callers[@]}"
+for pid in "${callers[@]}" "${listeners[@]}"; do
+	wait "$pid" || fail "status $? of sibcm: $(tail -n 3 /tmp/caller.* /tmp/listener.*)"
+done
+for service in $FIRST $SECOND; do
+	grep -q 'MB/s, [1-9]' "/tmp/caller.$service" || fail "no throughput: $(cat "/tmp/caller.$service")"
+done
+[ -z "$view" ] || exit 0
+
+# wrong STATUS TEXT ARG...: the command ends with that status, and says so.
+wrong() {
+	local status=0 expected=$1 text=$2
+	shift 2
+	timeout -k 5 60 "$SIBCM" "$@" </dev/null >/tmp/wrong 2>&1 || status=$?
+	[ "$status" = "$expected" ] && grep -q -- "$text" /tmp/wrong || fail "status $status of sibcm $*: $(cat /tmp/wrong)"
+}
+
+step "Wrong command lines"
+wrong 2 "a multiple of 8" connect -b 65 sib0 1 fe80::1
+wrong 2 "-c: '1x' will not do" connect -c 1x sib0 1 fe80::1
+wrong 1 "ports 1 to 2, not 3" connect -p 3 sib0 1 fe80::1
 
 # below HEADING: what `sibcm show` has there.
 below() {
@@ -43,56 +182,26 @@ shows() {
 	below "$1" | grep -E "$2" || fail "sibcm does not show $2 below $1: $(cat /tmp/show)"
 }
 
-subnet_manager module
-ip_fabric
-addresses
-run modprobe rdma_ucm
-run modprobe sib_cm watch=2
-
-step "Two devices of two ports each, and a connection"
-"$USER_PROGRAMS/sibcm" listen sib1 > >(tee $HEARD) 2>&1 &
-LISTENER=$!
-within 20 grep -q '^to connect' $HEARD || fail "nobody listens"
-read -r lid </sys/class/infiniband/sib1/ports/1/lid
-read -r gid </sys/class/infiniband/sib1/ports/1/gids/0
-"$USER_PROGRAMS/sibcm" connect -i 0.25 sib0 "$lid" "$gid" > >(tee $LOG) 2>&1 &
-CALLER=$!
-waits "by port 2 is the alternate one" 1
-echoes 1
-
-for round in 1 2; do
-	step "Port 1 is pulled"
-	$HOOK pull 1 2
-	waits "by port 1 has failed: on by port 2" "$round"
-	echoes 2
-	shows Connections '^sib0 0x.* Active Established'
-	shows Connections '^sib1 0x.* Passive Established'
-
-	step "Port 1 is back, and the path by it the alternate one; port 2 is pulled"
-	$HOOK mend 1
-	waits "by port 1 is the alternate one" "$round"
-	echoes 2
-	$HOOK pull 2 2
-	waits "by port 2 has failed: on by port 1" "$round"
-	$HOOK mend 2
-	waits "by port 2 is the alternate one" $((round + 1))
-	echoes 1
-done
-
-step "The end"
-kill -INT $CALLER
-wait $CALLER || fail "sibcm connect: status $?"
-wait $LISTENER || fail "sibcm listen: status $?"
-
-step "Devices, and connections of ib_cm that are protected"
+step "Devices, and connections of both managers"
 rping_up
+connects $THIRD 1 -i 0.1
 protected
+on $THIRD 1 sib0/2 ARMED
 for name in sib0 sib1; do
 	shows Devices "^$name $(tr -d : <"/sys/class/infiniband/$name/node_guid") shared watch full$"
+	shows Connections "^$name 0x.* Established.* alternate [1-9]"
 	shows "Connections of ib_cm" "^$name 0x.* Established.* alternate [1-9]"
+	[ "$(below Connections | grep -c "^$name")" = 1 ] || fail "connections of ib_cm are shown for others"
+	latest | grep "^0x[0-9a-f]* ib_cm  *$name/1 .* $name/2 .* ARMED" || fail "not in the view: $(latest)"
 done
-! below Connections | grep Established || fail "they are taken for connections of sib_cm"
+script -qec "$SIBCM top -i 0.2 -c 2" /dev/null </dev/null >/tmp/terminal || fail "top on a terminal: status $?"
+[ "$(grep -c $'^.*\033\\[Hsibcm at .*\033\\[K' /tmp/terminal)" = 2 ] || fail "not drawn over: $(cat -v /tmp/terminal)"
+kill -INT $CALLER
+wait $CALLER $LISTENER || fail "status $? of sibcm"
 rping_down
+kill -INT $top
+wait $top || fail "status $? of sibcm top"
+[ -z "$(ls /run/sibcm)" ] || fail "processes have left their pages"
 
 run rmmod sib_cm
 no_objects

@@ -10,6 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Between two offers. */
+#define OFFER_INTERVAL_US 250000
+/* For the echoes that are still to come when the connection is to end. */
+#define END_US 5000000
+#define SECOND_US 1000000
+/* The status of APR, and the reason of REJ. */
+#define PATH_REJECTED 3
+#define NO_RESOURCES 3
+
 void notify(struct side *side, uint32_t fact)
 {
 	struct sib_cm_notify notify = { .id = side->id, .fact = fact };
@@ -17,15 +26,18 @@ void notify(struct side *side, uint32_t fact)
 	try_cm(side, SIB_CM_IOC_NOTIFY, &notify);
 }
 
-/* Offers another port's path, if there is one to offer. */
-static void offer(struct side *side)
+/* Offers the path by another port, if there is one to offer. */
+static void offer_another(struct side *side)
 {
 	struct sib_cm_send_lap lap = { .id = side->id,
 				       .response_timeout = RESPONSE_TIMEOUT,
 				       .retries = 7 };
+	uint64_t now = now_us();
 
-	if (!side->is_active || side->alternate || side->is_offering)
+	if (!side->is_active || side->alternate || side->is_offering ||
+	    now < side->offer_again_at)
 		return;
+	side->offer_again_at = now + OFFER_INTERVAL_US;
 	survey(side);
 	for (int port = 1; port <= side->ours.count; port++) {
 		if (port == side->port || port > side->theirs.count ||
@@ -38,10 +50,10 @@ static void offer(struct side *side)
 	}
 }
 
-static void send_req(struct side *side, uint64_t service)
+static void send_req(struct side *side)
 {
 	struct sib_cm_send_req req = {
-		.service_id = service,
+		.service_id = side->service,
 		.id = side->id,
 		.qpn = side->qp->qp_num,
 		.starting_psn = side->psn & 0xffffff,
@@ -56,6 +68,7 @@ static void send_req(struct side *side, uint64_t service)
 		.primary = path_by(side, side->port),
 	};
 
+	side->ours.size = htobe32(side->size);
 	memcpy(req.private_data, &side->ours, sizeof(side->ours));
 	cm(side, SIB_CM_IOC_SEND_REQ, &req, "cannot connect");
 }
@@ -69,20 +82,25 @@ static void on_req(struct side *side, const struct sib_cm_event *event)
 		.rnr_retry_count = 7,
 		.private_data_len = sizeof(side->ours),
 	};
-	struct sib_cm_send_rej rej = { .id = event->id, .reason = 3 };
+	struct sib_cm_send_rej rej = { .id = event->id, .reason = NO_RESOURCES };
+	struct ports theirs;
+	uint32_t size;
+	int port;
 
-	if (side->is_connected || side->port) {
+	memcpy(&theirs, event->private_data, sizeof(theirs));
+	size = be32toh(theirs.size);
+	if (side->port || theirs.count > MAX_PORTS || !is_size(size)) {
 		try_cm(side, SIB_CM_IOC_SEND_REJ, &rej);
 		return;
 	}
 	side->id = event->id;
-	memcpy(&side->theirs, event->private_data, sizeof(side->theirs));
-	for (int i = 0; i < side->ours.count; i++)
-		if (be16toh(side->ours.port[i].lid) == event->primary.local_lid)
-			to_init(side, i + 1);
-	if (!side->port)
+	side->theirs = theirs;
+	port = port_of(side, event->primary.local_lid);
+	if (!port)
 		die("a connection to LID %u, which is not here",
 		    event->primary.local_lid);
+	make_buffers(side, size);
+	to_init(side, port);
 	to_rtr(side, event, event->primary.remote_lid);
 	memcpy(rep.private_data, &side->ours, sizeof(side->ours));
 	cm(side, SIB_CM_IOC_SEND_REP, &rep, "cannot accept");
@@ -93,6 +111,7 @@ void on_established(struct side *side)
 	if (side->is_connected)
 		return;
 	to_rts(side);
+	open_page(side);
 	printf("connected by port %d\n", side->port);
 }
 
@@ -102,6 +121,8 @@ static void on_rep(struct side *side, const struct sib_cm_event *event)
 	uint16_t lid = be16toh(side->theirs.port[side->port - 1].lid);
 
 	memcpy(&side->theirs, event->private_data, sizeof(side->theirs));
+	if (side->theirs.count > MAX_PORTS)
+		die("the peer is no sibcm");
 	to_rtr(side, event, lid);
 	on_established(side);
 	cm(side, SIB_CM_IOC_SEND_RTU, &rtu, "cannot complete");
@@ -112,18 +133,29 @@ static void on_lap(struct side *side, const struct sib_cm_event *event)
 	struct sib_cm_send_apr apr = { .id = side->id,
 				       .generation = event->generation };
 
+	int port;
+
 	survey(side);
-	apr.status = load(side, &event->alternate) ? 0 : 3;
+	port = port_of(side, event->alternate.local_lid);
+	/* A path that is dead already is no alternate one. */
+	apr.status = port && is_port_active(side, port) &&
+				     load(side, &event->alternate) ?
+			     0 :
+			     PATH_REJECTED;
 	try_cm(side, SIB_CM_IOC_SEND_APR, &apr);
 }
 
 static void on_apr(struct side *side, const struct sib_cm_event *event)
 {
 	side->is_offering = false;
-	if (event->status)
+	if (!event->status) {
+		if (!load(side, &event->alternate))
+			notify(side, SIB_CM_PATH_UNLOADED);
+		return;
+	}
+	if (!side->is_refusal_known)
 		printf("the peer refuses the path: status %u\n", event->status);
-	else if (!load(side, &event->alternate))
-		notify(side, SIB_CM_PATH_UNLOADED);
+	side->is_refusal_known = true;
 }
 
 /* Returns whether the connection is over. */
@@ -181,8 +213,8 @@ static void on_async(struct side *side)
 	if (ibv_get_async_event(side->context, &event))
 		return;
 	if (event.event_type == IBV_EVENT_PATH_MIG) {
-		printf("the path by port %d has failed: on by port %d\n",
-		       side->port, side->alternate);
+		printf("gone over from port %d to port %d\n", side->port,
+		       side->alternate);
 		side->port = side->alternate;
 		side->alternate = 0;
 		notify(side, SIB_CM_PATH_MIG);
@@ -209,51 +241,87 @@ static bool serve(struct side *side, int ms)
 	return fds[0].revents && on_event(side);
 }
 
-void listen_for_one(struct side *side, uint64_t service)
+void listen_for_one(struct side *side)
 {
-	struct sib_cm_listen listen = { .service_id = service,
+	struct sib_cm_listen listen = { .service_id = side->service,
 					.id = side->id };
 	char gid[INET6_ADDRSTRLEN];
 
 	cm(side, SIB_CM_IOC_LISTEN, &listen, "cannot listen");
 	inet_ntop(AF_INET6, side->ours.port[0].gid, gid, sizeof(gid));
 	printf("to connect: sibcm connect -s %#llx DEVICE %u %s\n",
-	       (unsigned long long)service,
+	       (unsigned long long)side->service,
 	       be16toh(side->ours.port[0].lid), gid);
 	while (!interrupted)
 		if (serve(side, 1000))
 			return;
 }
 
-void ping(struct side *side, uint64_t service, const char *lid, const char *gid,
+/* Tells every second how much has come through. */
+static void tell_throughput(struct side *side, uint64_t now)
+{
+	static uint64_t since, before;
+	uint64_t messages = side->received - before;
+
+	if (since && now - since < SECOND_US)
+		return;
+	if (since)
+		printf("%.1f MB/s, %.0f messages/s by port %d\n",
+		       (double)messages * side->size / (now - since),
+		       messages * 1e6 / (now - since), side->port);
+	since = now;
+	before = side->received;
+}
+
+/* Sends what is due, and returns when there is more, in ms. */
+static int send_some(struct side *side, uint64_t count, double interval)
+{
+	static uint64_t next;
+	uint64_t now = now_us(), most = side->received + DEPTH;
+
+	if (side->is_bulk) {
+		push(side, most < count ? most : count);
+		tell_throughput(side, now);
+		return 1000;
+	}
+	if (side->sent == side->received && now >= next) {
+		side->sent_at = now;
+		push(side, side->sent + 1);
+		next = now + interval * SECOND_US;
+	}
+	return now < next && next - now < SECOND_US ? (next - now) / 1000 + 1 :
+						      1000;
+}
+
+void ping(struct side *side, int port, const char *lid, const char *gid,
 	  uint64_t count, double interval)
 {
 	struct sib_cm_send dreq = { .id = side->id };
-	uint64_t next;
+	uint64_t end;
 
 	side->is_active = true;
-	side->theirs.port[0].lid = htobe16(strtoul(lid, NULL, 0));
-	if (!side->theirs.port[0].lid ||
-	    inet_pton(AF_INET6, gid, side->theirs.port[0].gid) != 1)
+	if (port > side->ours.count)
+		die("the device has ports 1 to %d, not %d", side->ours.count,
+		    port);
+	side->theirs.port[port - 1].lid = htobe16(strtoul(lid, NULL, 0));
+	if (!side->theirs.port[port - 1].lid ||
+	    inet_pton(AF_INET6, gid, side->theirs.port[port - 1].gid) != 1)
 		die("no LID and GID: %s %s", lid, gid);
-	to_init(side, 1);
-	send_req(side, service);
+	to_init(side, port);
+	send_req(side);
 	while (!side->is_connected)
 		if (interrupted || serve(side, 1000))
 			return;
-	next = now_us();
-	while (!interrupted && side->echoed < count) {
-		uint64_t now = now_us();
-
-		if (now >= next && side->sent == side->echoed) {
-			offer(side);
-			side->sent_at = now;
-			post_send(side, ++side->sent);
-			next = now + interval * 1e6;
-		}
-		if (serve(side, now < next ? (next - now) / 1000 + 1 : 1000))
+	while (!interrupted && side->received < count) {
+		offer_another(side);
+		if (serve(side, send_some(side, count, interval)))
 			return;
 	}
+	side->is_ending = true;
+	end = now_us() + END_US;
+	while (side->received < side->sent && now_us() < end)
+		if (serve(side, 100))
+			return;
 	cm(side, SIB_CM_IOC_SEND_DREQ, &dreq, "cannot disconnect");
 	while (!serve(side, 10000))
 		;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * sibcm: connections of sib_cm for the command line. One side listens and echoes, the
- * other sends a message now and then and says how long the echo took and by which port.
- * The path by another port is loaded as the alternate one as soon as there is one, and
- * after each failure; what happens to paths is told as it happens.
+ * other sends a message now and then and says how long the echo took and by which port,
+ * or as many as go. The path by another port is loaded as the alternate one as soon as
+ * there is one, and after each failure; what happens to paths is told as it happens.
  */
 
 #include "sibcm.h"
@@ -46,44 +46,90 @@ uint64_t now_us(void)
 static void usage(FILE *file)
 {
 	fputs("usage: sibcm listen [-s SERVICE] DEVICE\n"
-	      "       sibcm connect [-s SERVICE] [-c COUNT] [-i SECONDS] DEVICE LID GID\n"
+	      "       sibcm connect [-s SERVICE] [-p PORT] [-c COUNT] [-i SECONDS] [-b SIZE]\n"
+	      "                     DEVICE LID GID\n"
 	      "       sibcm show\n"
+	      "       sibcm top [-c COUNT] [-i SECONDS]\n"
 	      "\n"
 	      "listen   accepts one connection, and echoes what comes\n"
 	      "connect  sends a message every second, and tells of its echo and of paths\n"
 	      "show     lists the devices and connections of this host (root)\n"
+	      "top      shows connections, paths and throughput every second (root)\n"
 	      "\n"
-	      "  -s SERVICE  service ID (0x2ff000000000053)\n"
-	      "  -c COUNT    end after so many messages\n"
-	      "  -i SECONDS  time between messages (1)\n"
-	      "  -h          this help\n",
+	      "  -s, --service SERVICE   service ID (0x2ff000000000053)\n"
+	      "  -p, --port PORT         port of the device to connect (1)\n"
+	      "  -c, --count COUNT       end after so many messages, or views\n"
+	      "  -i, --interval SECONDS  time between messages, or views (1)\n"
+	      "  -b, --bulk SIZE         messages of SIZE bytes (64 to 1048576), as many as go\n"
+	      "  -h, --help              this help\n",
 	      file);
 }
+
+/* A number of the command line. */
+static uint64_t number(const char *option, const char *text, uint64_t most)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 0);
+
+	if (*text >= '0' && *text <= '9' && !*end && value <= most)
+		return value;
+	fprintf(stderr, "sibcm: %s: '%s' will not do\n", option, text);
+	exit(2);
+}
+
+static double seconds(const char *text)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end != text && !*end && value >= 0 && value <= 1e6)
+		return value;
+	fprintf(stderr, "sibcm: -i: '%s' will not do\n", text);
+	exit(2);
+}
+
+static const struct option OPTIONS[] = {
+	{ "service", required_argument, NULL, 's' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "interval", required_argument, NULL, 'i' },
+	{ "bulk", required_argument, NULL, 'b' },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
 
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_signal };
-	uint64_t service = DEFAULT_SERVICE, count = UINT64_MAX;
+	struct side side = { .service = DEFAULT_SERVICE };
 	const char *command = argc > 1 ? argv[1] : "";
-	struct side side = { 0 };
+	uint64_t count = UINT64_MAX, size = MESSAGE;
 	double interval = 1;
-	int option;
+	int option, port = 1, left;
 
 	if (!strcmp(command, "-h") || !strcmp(command, "--help")) {
 		usage(stdout);
 		return 0;
 	}
 	optind = 2;
-	while ((option = getopt(argc, argv, "s:c:i:h")) >= 0) {
+	while ((option = getopt_long(argc, argv, "s:p:c:i:b:h", OPTIONS,
+				     NULL)) >= 0) {
 		switch (option) {
 		case 's':
-			service = strtoull(optarg, NULL, 0);
+			side.service = number("-s", optarg, UINT64_MAX);
+			break;
+		case 'p':
+			port = number("-p", optarg, MAX_PORTS);
 			break;
 		case 'c':
-			count = strtoull(optarg, NULL, 0);
+			count = number("-c", optarg, UINT64_MAX);
 			break;
 		case 'i':
-			interval = strtod(optarg, NULL);
+			interval = seconds(optarg);
+			break;
+		case 'b':
+			size = number("-b", optarg, MAX_MESSAGE);
+			side.is_bulk = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -93,17 +139,27 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
+	left = argc - optind;
+	argv += optind;
+	if (!port || !is_size(size)) {
+		fprintf(stderr, "sibcm: %s\n",
+			port ? "-b: 64 to 1048576 bytes, and a multiple of 8" :
+			       "-p: ports begin with 1");
+		return 2;
+	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	if (!strcmp(command, "listen") && argc - optind == 1) {
-		open_side(&side, argv[optind]);
-		listen_for_one(&side, service);
-	} else if (!strcmp(command, "connect") && argc - optind == 3) {
-		open_side(&side, argv[optind]);
-		ping(&side, service, argv[optind + 1], argv[optind + 2], count,
-		     interval);
-	} else if (!strcmp(command, "show") && argc == optind) {
+	if (!strcmp(command, "listen") && left == 1) {
+		open_side(&side, argv[0]);
+		listen_for_one(&side);
+	} else if (!strcmp(command, "connect") && left == 3) {
+		open_side(&side, argv[0]);
+		make_buffers(&side, size);
+		ping(&side, port, argv[1], argv[2], count, interval);
+	} else if (!strcmp(command, "show") && left == 0) {
 		show();
+	} else if (!strcmp(command, "top") && left == 0 && interval >= 0.1) {
+		top(count, interval);
 	} else {
 		usage(stderr);
 		return 2;

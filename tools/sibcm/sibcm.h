@@ -6,25 +6,40 @@
 #include <rdma/sib_cm.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define DEFAULT_SERVICE 0x02ff000000000053ull
 #define MAX_PORTS 4
+/* Bytes of a message and of an echo, without a bulk mode; of a bulk mode at most. */
 #define MESSAGE 64
+#define MAX_MESSAGE (1 << 20)
 #define DEPTH 16
 #define ACK_TIMEOUT 14
 #define RESPONSE_TIMEOUT 18
 #define PKEY 0xffff
 
-/* Where a side can be reached: the private data of REQ and REP. */
+/* Where a side can be reached, and how long its messages are: the private data of REQ and REP. */
 struct ports {
 	uint8_t count;
 	uint8_t reserved;
+	uint32_t size;
 	struct {
 		uint16_t lid;
 		uint8_t gid[16];
 	} __attribute__((packed)) port[MAX_PORTS];
 } __attribute__((packed));
+
+/* What a process tells others of its connection: a file that is named by its PID. */
+struct page {
+	uint64_t guid;
+	uint64_t service;
+	/* What has come whole: echoes of this side's messages, or messages of the other one. */
+	uint64_t messages;
+	uint64_t bytes;
+	uint32_t comm_id;
+	uint32_t reserved;
+};
 
 struct side {
 	struct ibv_context *context;
@@ -33,40 +48,67 @@ struct side {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	/* What is sent, then what is received. */
-	uint8_t (*buffers)[MESSAGE];
+	/* DEPTH messages that are sent, then as many that are received. */
+	uint8_t *buffers;
+	struct page *page;
+	/* Bytes of a message of the side that has connected. */
+	uint32_t size;
 	struct ports ours;
 	struct ports theirs;
 	int cm;
 	uint32_t id;
 	uint32_t psn;
+	uint64_t service;
 	/* The port of the path in use, and of the alternate one, or 0. */
 	int port;
 	int alternate;
 	bool is_connected;
 	bool is_active;
+	bool is_bulk;
 	bool is_offering;
+	/* What becomes of messages is of no matter any more. */
+	bool is_ending;
+	/* A refusal of a path has been told of. */
+	bool is_refusal_known;
+	uint64_t offer_again_at;
 	uint64_t sent;
-	uint64_t echoed;
+	uint64_t completed;
+	uint64_t received;
 	uint64_t sent_at;
+};
+
+/* A connection of the module, or one of ib_cm that it sees to. */
+struct row {
+	char device[32];
+	uint64_t guid;
+	uint32_t comm_id;
+	uint32_t qpn;
+	/* Of the local end and of the remote one; 0 if there is none. */
+	unsigned int path[2];
+	unsigned int alternate[2];
+	bool is_watched;
 };
 
 /* Set by SIGINT and SIGTERM: the connection is to end. */
 extern volatile sig_atomic_t interrupted;
 
-/* Ends the program with a message. */
+/* sibcm.c: ends the program with a message. */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *format,
 							 ...);
 uint64_t now_us(void);
 
-/* An order to /dev/sib_cm: 0 or the error; or no return without it. */
+/* side.c: an order to /dev/sib_cm: 0 or the error; or no return without it. */
 int try_cm(struct side *side, unsigned long request, void *arg);
 void cm(struct side *side, unsigned long request, void *arg, const char *what);
 
 void open_side(struct side *side, const char *name);
+/* The buffers of messages of this size. */
+void make_buffers(struct side *side, uint32_t size);
 /* Learns by which LIDs and GIDs the ports of this side can be reached. */
 void survey(struct side *side);
 bool is_port_active(struct side *side, int port);
+/* The number of the port with this LID, or 0. */
+int port_of(struct side *side, uint16_t lid);
 /* The path from this port to that of the peer with the same number. */
 struct sib_cm_path path_by(struct side *side, int port);
 void to_init(struct side *side, int port);
@@ -75,18 +117,33 @@ void to_rts(struct side *side);
 /* Loads a path as the alternate one. */
 bool load(struct side *side, const struct sib_cm_path *path);
 
+/* traffic.c: whether messages can have that many bytes. */
+bool is_size(uint64_t size);
 void post_recv(struct side *side, uint64_t slot);
-void post_send(struct side *side, uint64_t number);
+/* Sends messages up to this number, as far as there is room. */
+void push(struct side *side, uint64_t goal);
 void on_completions(struct side *side);
 
-/* Tells the connection manager of the queue pair. */
+/* connection.c: tells the connection manager of the queue pair. */
 void notify(struct side *side, uint32_t fact);
 void on_established(struct side *side);
-void listen_for_one(struct side *side, uint64_t service);
-void ping(struct side *side, uint64_t service, const char *lid, const char *gid,
+void listen_for_one(struct side *side);
+/* Connects the port, and sends that many messages. */
+void ping(struct side *side, int port, const char *lid, const char *gid,
 	  uint64_t count, double interval);
 
-/* Prints the devices and connections of this host. */
+/* page.c: begins to tell others of the connection. */
+void open_page(struct side *side);
+void update_page(struct side *side);
+/* The page of a connection. */
+bool find_page(uint64_t guid, uint32_t comm_id, struct page *page);
+
+/* tables.c: prints the devices and connections of this host. */
 void show(void);
+/* The connections that are established. */
+struct row *read_rows(size_t *count);
+
+/* top.c: prints the connections of this host, with their throughput, again and again. */
+void top(uint64_t count, double interval);
 
 #endif

@@ -51,6 +51,14 @@ bool is_port_active(struct side *side, int port)
 	       attr.state == IBV_PORT_ACTIVE;
 }
 
+int port_of(struct side *side, uint16_t lid)
+{
+	for (int i = 0; i < side->ours.count; i++)
+		if (be16toh(side->ours.port[i].lid) == lid)
+			return i + 1;
+	return 0;
+}
+
 void open_side(struct side *side, const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -79,17 +87,27 @@ void open_side(struct side *side, const char *name)
 	side->channel = ibv_create_comp_channel(side->context);
 	side->cq = ibv_create_cq(side->context, 2 * DEPTH, NULL, side->channel,
 				 0);
-	side->buffers = calloc(2 * DEPTH, MESSAGE);
-	if (!side->pd || !side->channel || !side->cq || !side->buffers ||
+	if (!side->pd || !side->channel || !side->cq ||
 	    ibv_req_notify_cq(side->cq, 0))
 		die("no completion queue: %m");
-	side->mr = ibv_reg_mr(side->pd, side->buffers, 2 * DEPTH * MESSAGE,
-			      IBV_ACCESS_LOCAL_WRITE);
 	init.send_cq = init.recv_cq = side->cq;
-	side->qp = side->mr ? ibv_create_qp(side->pd, &init) : NULL;
+	side->qp = ibv_create_qp(side->pd, &init);
 	if (!side->qp)
 		die("no queue pair: %m");
 	side->psn = side->qp->qp_num * 0x9e3779b1u >> 8;
+}
+
+void make_buffers(struct side *side, uint32_t size)
+{
+	size_t length = 2 * DEPTH * (size_t)size;
+
+	side->size = size;
+	side->buffers = calloc(1, length);
+	side->mr = side->buffers ? ibv_reg_mr(side->pd, side->buffers, length,
+					      IBV_ACCESS_LOCAL_WRITE) :
+				   NULL;
+	if (!side->mr)
+		die("no memory for messages of %u bytes: %m", size);
 }
 
 void to_init(struct side *side, int port)
@@ -100,7 +118,7 @@ void to_init(struct side *side, int port)
 					   IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		die("queue pair to INIT: %m");
 	side->port = port;
-	for (uint64_t slot = 0; slot < DEPTH; slot++)
+	for (uint64_t slot = DEPTH; slot < 2 * DEPTH; slot++)
 		post_recv(side, slot);
 }
 
@@ -139,7 +157,6 @@ void to_rts(struct side *side)
 	side->is_connected = true;
 }
 
-/* Loads a path as the alternate one. */
 bool load(struct side *side, const struct sib_cm_path *path)
 {
 	struct ibv_qp_attr attr = {
@@ -149,14 +166,14 @@ bool load(struct side *side, const struct sib_cm_path *path)
 		.path_mig_state = IBV_MIG_REARM,
 	};
 
-	for (int i = 0; i < side->ours.count; i++)
-		if (be16toh(side->ours.port[i].lid) == path->local_lid)
-			attr.alt_port_num = attr.alt_ah_attr.port_num = i + 1;
+	attr.alt_port_num = port_of(side, path->local_lid);
+	attr.alt_ah_attr.port_num = attr.alt_port_num;
 	if (!attr.alt_port_num ||
 	    ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_ALT_PATH |
 						   IBV_QP_PATH_MIG_STATE))
 		return false;
 	side->alternate = attr.alt_port_num;
+	side->is_refusal_known = false;
 	printf("the path by port %d is the alternate one\n", side->alternate);
 	return true;
 }

@@ -4,8 +4,10 @@
 #include "sibcm.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FOLDER "/sys/kernel/debug/sib_cm/"
 #define GUID_DIGITS 16
@@ -50,4 +52,46 @@ void show(void)
 	show_file(list, "Connections:", FOLDER "connections", false);
 	show_file(list, "Connections of ib_cm:", FOLDER "watched", false);
 	ibv_free_device_list(list);
+}
+
+/* Adds the established connections of a file. */
+static struct row *add_rows(struct row *rows, size_t *count, const char *path,
+			    bool is_watched, struct ibv_device **list)
+{
+	FILE *file = fopen(path, "r");
+	char line[256], state[40];
+
+	if (!file)
+		die("%s: %m", path);
+	while (fgets(line, sizeof(line), file)) {
+		struct row row = { .is_watched = is_watched };
+
+		if (sscanf(line,
+			   "%16" SCNx64 " %x %*x %*s %39s qp %x to %*x path %u to %u alternate %u to %u",
+			   &row.guid, &row.comm_id, state, &row.qpn,
+			   &row.path[0], &row.path[1], &row.alternate[0],
+			   &row.alternate[1]) < 6 ||
+		    strncmp(state, "Established", strlen("Established")))
+			continue;
+		snprintf(row.device, sizeof(row.device), "%s",
+			 name_of(list, row.guid));
+		rows = realloc(rows, (*count + 1) * sizeof(row));
+		if (!rows)
+			die("no memory for %zu connections", *count + 1);
+		rows[(*count)++] = row;
+	}
+	fclose(file);
+	return rows;
+}
+
+struct row *read_rows(size_t *count)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct row *rows;
+
+	*count = 0;
+	rows = add_rows(NULL, count, FOLDER "connections", false, list);
+	rows = add_rows(rows, count, FOLDER "watched", true, list);
+	ibv_free_device_list(list);
+	return rows;
 }
