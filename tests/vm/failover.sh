@@ -5,7 +5,7 @@
 # The demonstration of alternate paths: two connections of sibcm, by a port each, with as
 # much traffic as goes. A port is pulled and returns, and then the other one; `sibcm top`
 # tells by which paths they go on. With `view` it is shown as on a terminal, and slowly;
-# without, lists of connections are looked at as well.
+# without, orders and lists of connections are looked at as well.
 #
 #     failover.sh [view]
 
@@ -29,9 +29,12 @@ at() {
 	echo "$lid" "$gid"
 }
 
+# Where orders come from.
+CALLER_ORDERS=/dev/null LISTENER_ORDERS=/dev/null
+
 # listens SERVICE: sib1 does, as process LISTENER.
 listens() {
-	"$SIBCM" listen -s "$1" sib1 >"/tmp/listener.$1" 2>&1 &
+	"$SIBCM" listen -s "$1" sib1 <$LISTENER_ORDERS >"/tmp/listener.$1" 2>&1 &
 	LISTENER=$!
 	within 20 grep -q '^to connect' "/tmp/listener.$1" || fail "nobody listens: $(cat "/tmp/listener.$1")"
 }
@@ -42,7 +45,7 @@ connects() {
 	shift 2
 	listens "$service"
 	# shellcheck disable=SC2046 # two words
-	"$SIBCM" connect -s "$service" -p "$port" "$@" sib0 $(at "$port") >"/tmp/caller.$service" 2>&1 &
+	"$SIBCM" connect -s "$service" -p "$port" "$@" sib0 $(at "$port") <$CALLER_ORDERS >"/tmp/caller.$service" 2>&1 &
 	CALLER=$!
 }
 
@@ -158,6 +161,17 @@ for service in $FIRST $SECOND; do
 done
 [ -z "$view" ] || exit 0
 
+# orders TEXT...: to the third connection, a line each.
+orders() {
+	printf '%s\n' "$@" >&8
+}
+
+# refused ORDER REASON: that is what the third connection says to it.
+refused() {
+	orders "$1"
+	waits $THIRD "^sibcm: .*$2"
+}
+
 # wrong STATUS TEXT ARG...: the command ends with that status, and says so.
 wrong() {
 	local status=0 expected=$1 text=$2
@@ -166,10 +180,53 @@ wrong() {
 	[ "$status" = "$expected" ] && grep -q -- "$text" /tmp/wrong || fail "status $status of sibcm $*: $(cat /tmp/wrong)"
 }
 
-step "Wrong command lines"
+step "Orders that are none, or out of place"
+wrong 2 "sibcm: x: no port" connect sib0 1 fe80::1 load x
+wrong 2 "sibcm: swap: no order" connect sib0 1 fe80::1 load 2 swap
 wrong 2 "a multiple of 8" connect -b 65 sib0 1 fe80::1
 wrong 2 "-c: '1x' will not do" connect -c 1x sib0 1 fe80::1
 wrong 1 "ports 1 to 2, not 3" connect -p 3 sib0 1 fe80::1
+mkfifo /tmp/orders /tmp/listener.orders
+exec 8<>/tmp/orders 9<>/tmp/listener.orders
+CALLER_ORDERS=/tmp/orders connects $THIRD 1 -m -i 0.1
+waits $THIRD "connected by port 1"
+refused migrate "there is no alternate path: load one first"
+refused load "load: no port"
+refused "load 2x" "2x: no port"
+refused "load 9" "load 9: the device has ports 1 to 2"
+refused "load 2 9" "load 2: the peer has ports 1 to 2"
+refused "load 1" "load 1: that is the path in use"
+refused reload "reload: no order"
+
+step "Orders to load and to migrate"
+orders "load 2"
+on $THIRD 1 sib0/2 ARMED
+refused "load 2 1" "there is an alternate path: migrate first"
+orders migrate
+on $THIRD 2 none MIGRATED
+orders "load 1 2" migrate "load 2"
+waits $THIRD "gone over from port 2 to port 1"
+on $THIRD 1 sib0/2 ARMED
+latest
+orders quit
+wait $CALLER
+[ $? = 1 ] || fail "a command whose orders are refused ends well"
+wait $LISTENER || fail "status $? of the listener: $(cat /tmp/listener.$THIRD)"
+
+step "Orders by the command line, and to the listener"
+listens $THIRD
+# shellcheck disable=SC2046 # two words
+run timeout -k 5 60 "$SIBCM" connect -s $THIRD -m -i 0.1 sib0 $(at 1) load 2 migrate load 1 quit </dev/null
+wait $LISTENER || fail "status $? of the listener: $(cat /tmp/listener.$THIRD)"
+LISTENER_ORDERS=/tmp/listener.orders connects $THIRD 1 -i 0.1
+on $THIRD 1 sib0/2 ARMED
+echo "load 2 migrate" >&9
+waits $THIRD "gone over from port 1 to port 2"
+grep -q "load 2: only the side that has connected" /tmp/listener.$THIRD || fail "$(cat /tmp/listener.$THIRD)"
+kill -INT $CALLER
+wait $CALLER || fail "status $? of sibcm: $(cat /tmp/caller.$THIRD)"
+wait $LISTENER
+[ $? = 1 ] || fail "a listener whose orders are refused ends well"
 
 # below HEADING: what `sibcm show` has there.
 below() {

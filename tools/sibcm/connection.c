@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two offers. */
+/* Between two offers that nobody has ordered. */
 #define OFFER_INTERVAL_US 250000
 /* For the echoes that are still to come when the connection is to end. */
 #define END_US 5000000
 #define SECOND_US 1000000
+/* Between two looks at what an order waits for. */
+#define ORDER_MS 50
 /* The status of APR, and the reason of REJ. */
 #define PATH_REJECTED 3
 #define NO_RESOURCES 3
@@ -26,16 +28,26 @@ void notify(struct side *side, uint32_t fact)
 	try_cm(side, SIB_CM_IOC_NOTIFY, &notify);
 }
 
-/* Offers the path by another port, if there is one to offer. */
-static void offer_another(struct side *side)
+int offer(struct side *side, const struct sib_cm_path *path)
 {
 	struct sib_cm_send_lap lap = { .id = side->id,
 				       .response_timeout = RESPONSE_TIMEOUT,
-				       .retries = 7 };
+				       .retries = 7,
+				       .path = *path };
+	int error = try_cm(side, SIB_CM_IOC_SEND_LAP, &lap);
+
+	side->is_offering = side->is_offering || !error;
+	return error;
+}
+
+/* Offers the path by another port, if there is one to offer. */
+static void offer_another(struct side *side)
+{
+	struct sib_cm_path path;
 	uint64_t now = now_us();
 
-	if (!side->is_active || side->alternate || side->is_offering ||
-	    now < side->offer_again_at)
+	if (!side->is_active || side->is_manual || side->alternate ||
+	    side->is_offering || now < side->offer_again_at)
 		return;
 	side->offer_again_at = now + OFFER_INTERVAL_US;
 	survey(side);
@@ -43,9 +55,8 @@ static void offer_another(struct side *side)
 		if (port == side->port || port > side->theirs.count ||
 		    !is_port_active(side, port))
 			continue;
-		lap.path = path_by(side, port);
-		side->is_offering =
-			!try_cm(side, SIB_CM_IOC_SEND_LAP, &lap);
+		path = path_by(side, port, port);
+		offer(side, &path);
 		return;
 	}
 }
@@ -65,7 +76,7 @@ static void send_req(struct side *side)
 		.rnr_retry_count = 7,
 		.max_cm_retries = 7,
 		.private_data_len = sizeof(side->ours),
-		.primary = path_by(side, side->port),
+		.primary = path_by(side, side->port, side->port),
 	};
 
 	side->ours.size = htobe32(side->size);
@@ -153,7 +164,7 @@ static void on_apr(struct side *side, const struct sib_cm_event *event)
 			notify(side, SIB_CM_PATH_UNLOADED);
 		return;
 	}
-	if (!side->is_refusal_known)
+	if (side->is_manual || !side->is_refusal_known)
 		printf("the peer refuses the path: status %u\n", event->status);
 	side->is_refusal_known = true;
 }
@@ -217,6 +228,7 @@ static void on_async(struct side *side)
 		       side->alternate);
 		side->port = side->alternate;
 		side->alternate = 0;
+		side->migrations++;
 		notify(side, SIB_CM_PATH_MIG);
 	}
 	ibv_ack_async_event(&event);
@@ -229,15 +241,23 @@ static bool serve(struct side *side, int ms)
 		{ .fd = side->cm, .events = POLLIN },
 		{ .fd = side->context->async_fd, .events = POLLIN },
 		{ .fd = side->channel->fd, .events = POLLIN },
+		{ .fd = orders_fd(), .events = POLLIN },
 	};
 
+	if (carry_out(side))
+		ms = ms < ORDER_MS ? ms : ORDER_MS;
 	fflush(stdout);
-	if (poll(fds, 3, ms) <= 0)
+	/* It may have been ordered just now. */
+	if (interrupted && !side->is_ending)
+		return false;
+	if (poll(fds, 4, ms) <= 0)
 		return false;
 	if (fds[1].revents)
 		on_async(side);
 	if (fds[2].revents)
 		on_completions(side);
+	if (fds[3].revents)
+		read_orders();
 	return fds[0].revents && on_event(side);
 }
 

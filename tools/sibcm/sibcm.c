@@ -3,7 +3,8 @@
  * sibcm: connections of sib_cm for the command line. One side listens and echoes, the
  * other sends a message now and then and says how long the echo took and by which port,
  * or as many as go. The path by another port is loaded as the alternate one as soon as
- * there is one, and after each failure; what happens to paths is told as it happens.
+ * there is one, and after each failure, or by order; what happens to paths is told as it
+ * happens.
  */
 
 #include "sibcm.h"
@@ -46,8 +47,8 @@ uint64_t now_us(void)
 static void usage(FILE *file)
 {
 	fputs("usage: sibcm listen [-s SERVICE] DEVICE\n"
-	      "       sibcm connect [-s SERVICE] [-p PORT] [-c COUNT] [-i SECONDS] [-b SIZE]\n"
-	      "                     DEVICE LID GID\n"
+	      "       sibcm connect [-s SERVICE] [-p PORT] [-c COUNT] [-i SECONDS] [-b SIZE] [-m]\n"
+	      "                     DEVICE LID GID [ORDER]...\n"
 	      "       sibcm show\n"
 	      "       sibcm top [-c COUNT] [-i SECONDS]\n"
 	      "\n"
@@ -61,7 +62,13 @@ static void usage(FILE *file)
 	      "  -c, --count COUNT       end after so many messages, or views\n"
 	      "  -i, --interval SECONDS  time between messages, or views (1)\n"
 	      "  -b, --bulk SIZE         messages of SIZE bytes (64 to 1048576), as many as go\n"
-	      "  -h, --help              this help\n",
+	      "  -m, --manual            load paths by order alone\n"
+	      "  -h, --help              this help\n"
+	      "\n"
+	      "Orders, also line by line from standard input:\n"
+	      "  load PORT [PEER-PORT]   make the path by that port the alternate one\n"
+	      "  migrate                 go over to the alternate path\n"
+	      "  quit                    end the connection\n",
 	      file);
 }
 
@@ -94,6 +101,7 @@ static const struct option OPTIONS[] = {
 	{ "count", required_argument, NULL, 'c' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "bulk", required_argument, NULL, 'b' },
+	{ "manual", no_argument, NULL, 'm' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -112,7 +120,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	optind = 2;
-	while ((option = getopt_long(argc, argv, "s:p:c:i:b:h", OPTIONS,
+	while ((option = getopt_long(argc, argv, "s:p:c:i:b:mh", OPTIONS,
 				     NULL)) >= 0) {
 		switch (option) {
 		case 's':
@@ -130,6 +138,9 @@ int main(int argc, char **argv)
 		case 'b':
 			size = number("-b", optarg, MAX_MESSAGE);
 			side.is_bulk = true;
+			break;
+		case 'm':
+			side.is_manual = true;
 			break;
 		case 'h':
 			usage(stdout);
@@ -149,10 +160,13 @@ int main(int argc, char **argv)
 	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	signal(SIGTTIN, SIG_IGN);
 	if (!strcmp(command, "listen") && left == 1) {
 		open_side(&side, argv[0]);
 		listen_for_one(&side);
-	} else if (!strcmp(command, "connect") && left == 3) {
+	} else if (!strcmp(command, "connect") && left >= 3) {
+		if (!give_orders(argv + 3, left - 3))
+			return 2;
 		open_side(&side, argv[0]);
 		make_buffers(&side, size);
 		ping(&side, port, argv[1], argv[2], count, interval);
@@ -164,5 +178,5 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	return 0;
+	return end_orders() ? 0 : 1;
 }

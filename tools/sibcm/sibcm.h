@@ -65,12 +65,16 @@ struct side {
 	bool is_connected;
 	bool is_active;
 	bool is_bulk;
+	/* Paths are offered by order alone. */
+	bool is_manual;
 	bool is_offering;
 	/* What becomes of messages is of no matter any more. */
 	bool is_ending;
 	/* A refusal of a path has been told of. */
 	bool is_refusal_known;
 	uint64_t offer_again_at;
+	uint64_t loads;
+	uint64_t migrations;
 	uint64_t sent;
 	uint64_t completed;
 	uint64_t received;
@@ -89,7 +93,7 @@ struct row {
 	bool is_watched;
 };
 
-/* Set by SIGINT and SIGTERM: the connection is to end. */
+/* Set by SIGINT and SIGTERM, and by order: the connection is to end. */
 extern volatile sig_atomic_t interrupted;
 
 /* sibcm.c: ends the program with a message. */
@@ -109,13 +113,14 @@ void survey(struct side *side);
 bool is_port_active(struct side *side, int port);
 /* The number of the port with this LID, or 0. */
 int port_of(struct side *side, uint16_t lid);
-/* The path from this port to that of the peer with the same number. */
-struct sib_cm_path path_by(struct side *side, int port);
+/* The path between these ports. */
+struct sib_cm_path path_by(struct side *side, int port, int remote);
 void to_init(struct side *side, int port);
 void to_rtr(struct side *side, const struct sib_cm_event *peer, uint16_t lid);
 void to_rts(struct side *side);
 /* Loads a path as the alternate one. */
 bool load(struct side *side, const struct sib_cm_path *path);
+enum ibv_mig_state mig_state(struct side *side);
 
 /* traffic.c: whether messages can have that many bytes. */
 bool is_size(uint64_t size);
@@ -127,10 +132,22 @@ void on_completions(struct side *side);
 /* connection.c: tells the connection manager of the queue pair. */
 void notify(struct side *side, uint32_t fact);
 void on_established(struct side *side);
+/* Offers a path to the peer: 0 or the error. */
+int offer(struct side *side, const struct sib_cm_path *path);
 void listen_for_one(struct side *side);
 /* Connects the port, and sends that many messages. */
 void ping(struct side *side, int port, const char *lid, const char *gid,
 	  uint64_t count, double interval);
+
+/* orders.c: takes orders down; false, with a message, if they are none. */
+bool give_orders(char **words, int number);
+/* The file to read orders from, or -1. */
+int orders_fd(void);
+void read_orders(void);
+/* Does what can be done by now, and returns whether there is more. */
+bool carry_out(struct side *side);
+/* Returns whether all orders have been carried out. */
+bool end_orders(void);
 
 /* page.c: begins to tell others of the connection. */
 void open_page(struct side *side);

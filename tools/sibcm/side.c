@@ -174,21 +174,32 @@ bool load(struct side *side, const struct sib_cm_path *path)
 		return false;
 	side->alternate = attr.alt_port_num;
 	side->is_refusal_known = false;
+	side->loads++;
 	printf("the path by port %d is the alternate one\n", side->alternate);
 	return true;
 }
 
-struct sib_cm_path path_by(struct side *side, int port)
+enum ibv_mig_state mig_state(struct side *side)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (ibv_query_qp(side->qp, &attr, IBV_QP_PATH_MIG_STATE, &init))
+		die("the queue pair does not answer: %m");
+	return attr.path_mig_state;
+}
+
+struct sib_cm_path path_by(struct side *side, int port, int remote)
 {
 	struct sib_cm_path path = {
 		.local_lid = be16toh(side->ours.port[port - 1].lid),
-		.remote_lid = be16toh(side->theirs.port[port - 1].lid),
+		.remote_lid = be16toh(side->theirs.port[remote - 1].lid),
 		.rate = IBV_RATE_10_GBPS,
 		.subnet_local = 1,
 		.ack_timeout = ACK_TIMEOUT,
 	};
 
 	memcpy(path.local_gid, side->ours.port[port - 1].gid, 16);
-	memcpy(path.remote_gid, side->theirs.port[port - 1].gid, 16);
+	memcpy(path.remote_gid, side->theirs.port[remote - 1].gid, 16);
 	return path;
 }
