@@ -18,6 +18,8 @@ mod orders;
 mod pair;
 #[path = "cm/paths.rs"]
 mod paths;
+#[path = "cm/picture.rs"]
+mod picture;
 #[path = "cm/setup.rs"]
 mod setup;
 #[path = "cm/sidr.rs"]

@@ -253,9 +253,9 @@ impl End {
 }
 
 /// What each state is left by, and to where: for the requester and for the responder.
-type Diagram = BTreeMap<String, [Vec<(&'static str, String)>; 2]>;
+pub type Diagram = BTreeMap<String, [Vec<(&'static str, String)>; 2]>;
 
-fn explore() -> Diagram {
+pub fn explore() -> Diagram {
     let now = Instant::default();
     let idle = End {
         conn: Conn::new(active()),
@@ -297,7 +297,7 @@ fn explore() -> Diagram {
 }
 
 /// The states as the page has them, in the order of a connection's life.
-const STATES: [&str; 17] = [
+pub const STATES: [&str; 17] = [
     "Idle",
     "ReqSent",
     "MraReqRcvd",
@@ -317,7 +317,8 @@ const STATES: [&str; 17] = [
     "Timewait",
 ];
 
-fn cell(edges: &[(&str, String)]) -> String {
+/// Where edges lead, and what each of these states is come to by.
+pub fn by_state(edges: &[(&'static str, String)]) -> Vec<(String, String)> {
     let mut by_state: Vec<(&String, Vec<&str>)> = Vec::new();
     for (_, name) in ALL {
         for (_, to) in edges.iter().filter(|(event, _)| *event == name) {
@@ -327,9 +328,18 @@ fn cell(edges: &[(&str, String)]) -> String {
             }
         }
     }
-    let lines = by_state
-        .iter()
-        .map(|(to, events)| format!("| {} → {to}", events.join(", ")));
+    let joined = by_state.into_iter().map(|(to, mut events)| {
+        // Those of both roles.
+        events.dedup();
+        (to.clone(), events.join(", "))
+    });
+    joined.collect()
+}
+
+fn cell(edges: &[(&'static str, String)]) -> String {
+    let lines = by_state(edges)
+        .into_iter()
+        .map(|(to, events)| format!("| {events} → {to}"));
     lines.collect::<Vec<_>>().join("\n       ")
 }
 
