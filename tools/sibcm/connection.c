@@ -72,7 +72,7 @@ static void send_req(struct side *side)
 		.path_mtu = IBV_MTU_2048,
 		.remote_response_timeout = RESPONSE_TIMEOUT,
 		.local_response_timeout = RESPONSE_TIMEOUT,
-		.retry_count = 5,
+		.retry_count = RETRIES,
 		.rnr_retry_count = 7,
 		.max_cm_retries = 7,
 		.private_data_len = sizeof(side->ours),

@@ -15,7 +15,9 @@
 #define MESSAGE 64
 #define MAX_MESSAGE (1 << 20)
 #define DEPTH 16
-#define ACK_TIMEOUT 14
+/* A path that answers nothing for a second has failed: 8 times 134 ms. */
+#define ACK_TIMEOUT 15
+#define RETRIES 7
 #define RESPONSE_TIMEOUT 18
 #define PKEY 0xffff
 

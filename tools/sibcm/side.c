@@ -145,7 +145,7 @@ void to_rts(struct side *side)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
 				    .timeout = ACK_TIMEOUT,
-				    .retry_cnt = 5,
+				    .retry_cnt = RETRIES,
 				    .rnr_retry = 7,
 				    .sq_psn = side->psn };
 
