@@ -439,7 +439,7 @@ fn refusals_have_the_right_status() {
     let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
     manager.sweep(&mut world);
     // (path, method, attribute, modifier, status)
-    let cases: [(&[u8], u8, u16, u32, u16); 22] = [
+    let cases: [(&[u8], u8, u16, u32, u16); 24] = [
         (&[1], sm::GET, 0xff90, 1, 0x0c),
         (&[1], sm::GET, 0x001a, 0, 0x0c),
         (&[1], sm::GET, 0x0030, 0, 0x0c),
@@ -457,6 +457,8 @@ fn refusals_have_the_right_status() {
         (&[1], sm::GET, sm::PKEY_TABLE, 1, 0x1c),
         (&[1], sm::GET, sm::PKEY_TABLE, 21 << 16, 0x1c),
         (&[1], sm::GET, sm::VL_ARB, 2 << 16 | 1, 0x1c),
+        (&[1], sm::GET, sm::LED_INFO, 21, 0x1c),
+        (&[1], sm::SET, sm::LED_INFO, 0x101, 0x1c),
         (&[1, 3], sm::GET, sm::SWITCH_INFO, 0, 0x0c),
         (&[1, 3], sm::GET, 0xff90, 1, 0x0c),
         (&[1, 3], sm::GET, sm::PORT_INFO, 3, 0x1c),
@@ -471,6 +473,39 @@ fn refusals_have_the_right_status() {
             Some(want),
             "{attribute:#x} {modifier:#x} at {path:?}"
         );
+    }
+}
+
+/// Whoever asks sees the light of the port that was lit, and of no other.
+#[test]
+fn each_port_has_a_light() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.sweep(&mut world);
+    let mut lit: sm::Data = [0; 64];
+    lit[0] = 0x80;
+    // By the path and the number of the port; an adapter has the light of the port that was asked.
+    let lights: [(&[u8], u32); 4] = [(&[1], 1), (&[1], 2), (&[1, 3], 0), (&[1, 4], 0)];
+    let mut light = |path: &[u8], method: u8, modifier: u32, data: &sm::Data| {
+        let answer = manager.ask(&mut world, path, method, sm::LED_INFO, modifier, data);
+        let (status, data) = answer.expect("an answer");
+        assert_eq!(status, 0, "{path:?}");
+        data[0]
+    };
+    for (path, modifier) in lights {
+        assert_eq!(light(path, sm::SET, modifier, &lit), 0x80);
+        for (other, number) in lights {
+            let want = if (other, number) == (path, modifier) {
+                0x80
+            } else {
+                0
+            };
+            assert_eq!(
+                light(other, sm::GET, number, &[0; 64]),
+                want,
+                "{other:?} {number}"
+            );
+        }
+        assert_eq!(light(path, sm::SET, modifier, &[0; 64]), 0);
     }
 }
 

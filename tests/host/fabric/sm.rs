@@ -26,6 +26,7 @@ pub(crate) const VL_ARB: u16 = 0x18;
 pub(crate) const LFT: u16 = 0x19;
 pub(crate) const MFT: u16 = 0x1b;
 pub(crate) const SM_INFO: u16 = 0x20;
+pub(crate) const LED_INFO: u16 = 0x31;
 
 /// The data of an attribute.
 pub(crate) type Data = [u8; 64];
