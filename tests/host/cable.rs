@@ -7,6 +7,7 @@ use hmac::{
     Hmac,
     Mac as _, //
 };
+use proptest::prelude::*;
 use proto::fabric::line::{
     Change,
     Fault,
@@ -30,6 +31,7 @@ use wire::outer::control::{
     TAG_LEN, //
 };
 use wire::outer::{
+    self,
     Kind,
     Outer, //
 };
@@ -508,4 +510,91 @@ fn a_port_that_is_disabled_does_not_train() {
     assert!(!world.ends[1].line.is_up());
     assert_ne!(cookie, 0);
     assert!(world.said(1, Kind::HelloAck).is_empty());
+}
+
+/// What becomes of the two ends and of what they have said.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Time passes, in milliseconds.
+    Wait(u64),
+    /// Something that was said comes to an end of the cable, changed and cut off.
+    Forge {
+        pick: usize,
+        to: usize,
+        changes: Vec<(usize, u8)>,
+        len: usize,
+    },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    // Where a datagram says what it is and for whom, or anywhere.
+    let at = prop_oneof![0..outer::LEN, 0..MAX_LEN];
+    let changes = proptest::collection::vec((at, any::<u8>()), 0..4);
+    let len = prop_oneof![4 => Just(MAX_LEN), 1 => 0..=MAX_LEN];
+    let forge =
+        (any::<usize>(), 0..2usize, changes, len).prop_map(|(pick, to, changes, len)| Act::Forge {
+            pick,
+            to,
+            changes,
+            len,
+        });
+    prop_oneof![1 => (0..60u64).prop_map(|tens| Act::Wait(10 * tens)), 4 => forge]
+}
+
+impl World {
+    /// Of what was said last as well as long ago.
+    fn forge(&mut self, pick: usize, to: usize, changes: &[(usize, u8)], len: usize) {
+        let count = self.log.len();
+        let index = if pick % 2 == 0 {
+            pick / 2 % count
+        } else {
+            count - 1 - pick / 2 % count.min(8)
+        };
+        let mut datagram = self.log[index].1.clone();
+        for (at, byte) in changes {
+            if let Some(old) = datagram.get_mut(*at) {
+                *old = *byte;
+            }
+        }
+        datagram.truncate(len);
+        let _ = self.deliver(to, &datagram);
+    }
+
+    /// Who an end takes for the other one is that, as far as it knows anybody.
+    fn know_each_other(&self) -> bool {
+        [0, 1].into_iter().all(|at| {
+            let (line, other) = (&self.ends[at].line, &self.ends[1 - at].line);
+            let guid = Guid::new(2 - at as u64);
+            !line.is_up() || line.peer_cookie() == other.cookie() && line.peer() == Some(guid)
+        })
+    }
+}
+
+proptest! {
+    /// Whatever comes, legible or not, in any order: afterwards the cable is up at both ends, and stays so. With
+    /// a fabric key nobody is met but the other end.
+    #[test]
+    fn anything_may_be_forged(
+        has_key in any::<bool>(),
+        acts in proptest::collection::vec(act(), 0..150),
+    ) {
+        let key = has_key.then_some("key");
+        let mut world = World::new(key, key);
+        world.run(10);
+        for act in acts {
+            match act {
+                Act::Wait(millis) => world.run(millis),
+                Act::Forge { pick, to, changes, len } => world.forge(pick, to, &changes, len),
+            }
+            prop_assert!(!has_key || world.know_each_other());
+        }
+        // An end that was told nonsense notices when nobody answers, and begins again.
+        world.run(3000);
+        prop_assert_eq!(world.up(), [true; 2]);
+        prop_assert!(world.know_each_other());
+        let downs = [0, 1].map(|at| world.ends[at].downs);
+        world.run(5000);
+        prop_assert_eq!(world.up(), [true; 2]);
+        prop_assert_eq!([0, 1].map(|at| world.ends[at].downs), downs);
+    }
 }
