@@ -222,6 +222,30 @@ fn lossy_links() {
     }
 }
 
+/// No trap arrives: the light sweep, every 10 s, finds that a link has failed or is back.
+#[test]
+fn links_of_which_no_trap_tells() {
+    for shape in shapes(10) {
+        let (mut world, _) = shape.managed();
+        world.settle(LIMIT);
+        world.traps_lost = true;
+        for (a, b) in world.cables.all().into_iter().filter(|(a, b)| a < b) {
+            let sweeps = world.seats[0].manager.report().sweeps;
+            world.unplug(a);
+            world.pass(millis(12_000));
+            assert!(world.seats[0].manager.report().sweeps > sweeps);
+            check(&world, 0, false);
+            let sweeps = world.seats[0].manager.report().sweeps;
+            world.plug(a, b);
+            // Nobody else tells.
+            world.pass(millis(100));
+            assert_eq!(world.seats[0].manager.report().sweeps, sweeps);
+            world.pass(millis(11_900));
+            check(&world, 0, shape.shortest);
+        }
+    }
+}
+
 /// Agents that tell nonsense: no harm outlives them.
 #[test]
 fn nonsense_is_survived() {

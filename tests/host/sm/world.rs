@@ -131,6 +131,8 @@ pub(crate) struct World {
     pub(crate) gmp_loss: u64,
     /// Of 1000 datagrams so many reach a subnet manager with a wrong byte.
     pub(crate) noise: u64,
+    /// Whether no trap arrives.
+    pub(crate) traps_lost: bool,
     /// Method and attribute of what subnet managers send in vain.
     pub(crate) unheard: Option<(u8, u16)>,
     /// How often subnet managers have gone through lists of partitions.
@@ -163,6 +165,7 @@ impl World {
             loss: 0,
             gmp_loss: 0,
             noise: 0,
+            traps_lost: false,
             unheard: None,
             partition_reads: Rc::default(),
             hops: 0,
@@ -697,6 +700,9 @@ impl World {
                         .min();
                 }
             }
+        }
+        if self.traps_lost {
+            out.clear();
         }
         for (port, trap) in out {
             let transmit = Transmit {
