@@ -123,7 +123,18 @@ fn comes_up_and_heals(shape: &Shape, rounds: usize) {
     assert!(world.seats[0].manager.is_ready());
     assert!(!report.trouble && !report.no_room);
     assert_eq!(report.repeats, 0);
-    check(&world, 0, shape.shortest);
+    let detours = check(&world, 0, shape.shortest);
+    println!(
+        "{:8} of {:4} switches: ways are {:2} % longer than the shortest, {:4} hops at most",
+        shape.name,
+        shape.switches,
+        detours.percent(),
+        detours.worst
+    );
+    // A ring is a line to who may not pass the switch across from the first one: on the average a third longer, and the
+    // way past it is that round all others.
+    assert!(shape.name == "ring" || detours.worst == 0);
+    assert!(detours.percent() <= 33 && detours.worst <= shape.switches - 4);
     let before = lids(&world);
     for round in 0..rounds {
         let mut pulled = Vec::new();

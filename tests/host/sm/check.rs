@@ -83,9 +83,26 @@ pub(crate) fn end_ports(world: &World, from: usize) -> Vec<Place> {
 /// For each node, by port: the ports of the next switch that its packets go on to.
 type Waits = Vec<BTreeMap<u8, BTreeSet<u8>>>;
 
+/// How much longer than the shortest ways those between adapters are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Detours {
+    /// Hops of all ways, and of the shortest ones.
+    pub(crate) hops: usize,
+    pub(crate) shortest: usize,
+    /// Hops that a way has too many, at most.
+    pub(crate) worst: usize,
+}
+
+impl Detours {
+    /// Percent that all ways together are longer.
+    pub(crate) fn percent(&self) -> usize {
+        (self.hops - self.shortest) * 100 / self.shortest.max(1)
+    }
+}
+
 /// Checks all that is joined to the node `from`: LIDs are unique, links Active, every port is reached from everywhere,
 /// no packet goes in circles, no packets wait for each other in circles.
-pub(crate) fn check(world: &World, from: usize, shortest: bool) {
+pub(crate) fn check(world: &World, from: usize, shortest: bool) -> Detours {
     let ports = end_ports(world, from);
     let nodes = joined(world, from);
     let mut lids = BTreeMap::new();
@@ -101,21 +118,25 @@ pub(crate) fn check(world: &World, from: usize, shortest: bool) {
         }
     }
     let mut waits: Waits = vec![BTreeMap::new(); world.nodes.len()];
+    let mut detours = Detours::default();
     for (lid, target) in &lids {
-        check_routes(world, &nodes, *lid, *target, shortest, &mut waits);
+        let hops = check_routes(world, &nodes, *lid, *target, &mut waits);
+        measure(world, &nodes, *target, &hops, &mut detours);
     }
     check_waits(world, &waits);
+    assert!(!shortest || detours.worst == 0, "{detours:?}");
+    detours
 }
 
-/// Checks that all switches reach `target`, and notes which ports wait for which of the next switch.
+/// Checks that all switches reach `target`, and notes which ports wait for which of the next switch. Returns the hops
+/// from each switch to the last one.
 fn check_routes(
     world: &World,
     nodes: &[usize],
     lid: Lid,
     target: Place,
-    shortest: bool,
     waits: &mut Waits,
-) {
+) -> Vec<Option<usize>> {
     let packet = Packet {
         dlid: lid,
         pkey: Some(PKey::DEFAULT),
@@ -163,24 +184,39 @@ fn check_routes(
             rest = Some(far);
         }
     }
-    if shortest {
-        let ideal = distances(world, target.0);
-        let last = usize::from(target.1 != 0);
-        for adapter in nodes
-            .iter()
-            .filter(|node| matches!(world.nodes[**node], Node::Hca(_)))
-        {
-            let Some(near) = world.cables.far((*adapter, 1)) else {
-                continue;
-            };
-            if *adapter != target.0 && target.1 != 0 {
-                assert_eq!(
-                    hops[near.0].map(|hops| hops + last),
-                    ideal[near.0],
-                    "{adapter} to {target:?}"
-                );
-            }
+    hops
+}
+
+/// Compares the ways of adapters to `target`, which may be one as well, with the shortest ones.
+fn measure(
+    world: &World,
+    nodes: &[usize],
+    target: Place,
+    hops: &[Option<usize>],
+    detours: &mut Detours,
+) {
+    if target.1 == 0 {
+        return;
+    }
+    let ideal = distances(world, target.0);
+    for adapter in nodes
+        .iter()
+        .filter(|node| matches!(world.nodes[**node], Node::Hca(_)))
+    {
+        let Some(near) = world.cables.far((*adapter, 1)) else {
+            continue;
+        };
+        if *adapter == target.0 || matches!(world.nodes[near.0], Node::Hca(_)) {
+            continue;
         }
+        // From the switch of the adapter to the target.
+        let (Some(way), Some(shortest)) = (hops[near.0].map(|hops| hops + 1), ideal[near.0]) else {
+            panic!("{adapter} does not reach {target:?}");
+        };
+        assert!(way >= shortest, "{adapter} to {target:?}");
+        detours.hops += way;
+        detours.shortest += shortest;
+        detours.worst = detours.worst.max(way - shortest);
     }
 }
 
