@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 --package open-iscsi -- handoff
+# vm-long: --kernel stock --timeout 600 --package open-iscsi -- udp
 #
 # iSCSI over RDMA (iSER), target and initiator of the kernel, which connect by rdma_cm: a
 # disk is written and read back, each block verified, over the fabric between two HCAs;

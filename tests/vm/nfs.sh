@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
+# vm-long: --kernel stock --timeout 600 -- udp
 #
 # NFS over RDMA: a host exports a folder, another one, in a network namespace, mounts it,
 # puts a tree there and compares what it reads, and what the server has, with it.

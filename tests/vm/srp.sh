@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- handoff
+# vm-long: --kernel stock --timeout 300 -- udp
 #
 # SCSI over RDMA (SRP), target and initiator of the kernel, which use ib_cm and path
 # records without rdma_cm: a disk is written and read back, each block verified, over
