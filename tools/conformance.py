@@ -43,6 +43,7 @@ The tests of pyverbs are rdma-core's own judge of a device. Debian's package
 ``python3-pyverbs`` ships them; ``make pyverbs`` runs them in a virtual machine on
 the stock kernel, against one port that talks to itself, each module in a process of
 its own. The tests use a GRH in all addresses; the run *by LID* has them leave it out.
+Those of librdmacm go by an address of IP over InfiniBand.
 ``tools/pyverbs rxe`` runs the same on rxe. ``make conformance`` writes this page.
 
 This page is from version {version} of the package on kernel {kernel}.
@@ -98,7 +99,7 @@ def main(folder):
         for test in run["tests"]:
             by_test.setdefault(test["test"], {})[name] = test
 
-    text += "\nModules left out, because they need hardware of one vendor or IP addresses:\n"
+    text += "\nModules left out, because they need hardware of one vendor:\n"
     text += ", ".join(f"``{name}``" for name in first["left_out"]) + ".\n"
     for name, run in runs.items():
         for module, end in run["ends"].items():

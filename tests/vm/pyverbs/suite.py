@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the pyverbs tests of rdma-core's package on a device, in a guest.
 
-    suite.py --tests FOLDER --device NAME --path lid|grh --out FILE [MODULE...]
+    suite.py --tests FOLDER --device NAME --path lid|grh --out FILE [--interface NAME] [MODULE...]
 
 Each module runs in a process of its own, since a crash of one must not hide the
 others. The tests address ports with a GRH; with `--path lid` they do so by the
-LID alone. FILE gets all verdicts as JSON.
+LID alone. Tests that want an IP address of the device take the one of --interface, which is for devices
+whose network interface they do not find. FILE gets all verdicts as JSON.
 """
 
 import argparse
@@ -25,8 +26,6 @@ import unittest
 
 # What needs one vendor's hardware or a GPU.
 VENDOR = ("test_mlx5", "test_efa", "test_cuda", "test_irdma")
-# What needs IP addresses on the device, by IPoIB.
-NEEDS_IP = ("test_rdmacm",)
 
 # Seconds that a module may take. Most tests wait for 10 s at most.
 MODULE_LIMIT = 150
@@ -37,7 +36,7 @@ PASS, SKIP, FAIL = "pass", "skip", "fail"
 def modules(folder):
     """Names of the modules that are for any device."""
     names = sorted(path.stem for path in folder.glob("test_*.py"))
-    return [name for name in names if not name.startswith(VENDOR + NEEDS_IP)]
+    return [name for name in names if not name.startswith(VENDOR)]
 
 
 def by_lid():
@@ -59,6 +58,13 @@ def by_lid():
         if name.startswith("tests.") and getattr(module, "AHAttr", None) is original:
             module.AHAttr = LidOnly
     pyverbs.addr.AHAttr = LidOnly
+
+
+def has_interface(name):
+    """Has the tests know the network interface of their device, which has no parent that would tell."""
+    import tests.base
+
+    tests.base.RDMATestCase.get_net_name = staticmethod(lambda dev, port=None: name)
 
 
 def load(folder, device):
@@ -237,6 +243,7 @@ def main():
     arguments.add_argument("--device", required=True)
     arguments.add_argument("--path", required=True, choices=("lid", "grh"))
     arguments.add_argument("--out", required=True, type=pathlib.Path)
+    arguments.add_argument("--interface")
     arguments.add_argument("modules", nargs="*")
     given = arguments.parse_args()
 
@@ -246,6 +253,8 @@ def main():
     if unknown or not wanted:
         sys.exit(f"no such modules: {' '.join(unknown)}; known are {' '.join(known)}")
     load(given.tests, given.device)
+    if given.interface:
+        has_interface(given.interface)
     if given.path == "lid":
         by_lid()
 
