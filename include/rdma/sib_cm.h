@@ -95,7 +95,8 @@ int sib_cm_listen(struct sib_cm_id *cm_id, u64 service_id,
  * @cm_id: An identifier that has had no other use, or whose connection is over.
  * @req: What to ask for. SIB_CM_REP_RECEIVED, SIB_CM_REJ_RECEIVED or SIB_CM_REQ_ERROR tells the answer.
  *
- * Return: 0; -%EINVAL if a member is out of its range, the paths do not begin at @cm_id's HCA, or the state is another.
+ * Return: 0; -%EINVAL if a member is out of its range, the paths do not begin at @cm_id's HCA, or the state is another;
+ * -%ENOENT if their ports are not in the partition.
  */
 int sib_cm_send_req(struct sib_cm_id *cm_id, const struct sib_cm_send_req *req);
 

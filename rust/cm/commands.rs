@@ -39,6 +39,7 @@ use rdma::sync::{
 use wire::mad::cm::{
     service_type,
     Kind,
+    Path,
     Rep,
     Req, //
 };
@@ -314,11 +315,14 @@ impl<I: Identifier> Desk<'_, I> {
         })?;
         device.check()?;
         let ends = device.ends(&mut self.cx, self.s);
-        let port = ends.port_of(&req.primary).ok_or(EINVAL)?;
+        let check = |path: &Path| {
+            let port = ends.port_of(path).ok_or(EINVAL)?;
+            device.adapter.pkey_index(port, req.pkey.get())
+        };
+        check(&req.primary)?;
         if req.has_alternate() {
-            ends.port_of(&req.alternate).ok_or(EINVAL)?;
+            check(&req.alternate)?;
         }
-        device.adapter.pkey_index(port, req.pkey.get())?;
         if let Some(connection) = present {
             return Ok(connection);
         }

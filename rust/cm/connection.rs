@@ -9,7 +9,8 @@ use crate::consumer::Consumer;
 use crate::device::{
     back,
     Device,
-    Ends, //
+    Ends,
+    Here, //
 };
 use crate::tables::Shared;
 use kernel::new_mutex;
@@ -243,7 +244,10 @@ impl Connection {
             now: now(),
             // The queue pair is not asked. So a path that there is already is not replaced by another.
             migration: MigState::Armed,
-            local: &ends,
+            local: &Here {
+                device: &self.device,
+                ends: &ends,
+            },
         };
         // Whoever reads that the HCA is gone is not to be told anything else by the next order.
         let is_gone = matches!(event, Event::Gone);

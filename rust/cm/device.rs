@@ -40,6 +40,7 @@ use wire::mad::survey::{
 use wire::{
     Gid,
     Lid,
+    PKey,
     PortNum, //
 };
 
@@ -238,8 +239,18 @@ pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way
     Some((source.port.get().into(), way))
 }
 
-impl Local for Ends {
-    fn check(&self, path: &Path) -> Result<(), PathFault> {
-        self.find(path).map(|_| ())
+/// An HCA, and what its ports are called at present.
+pub(crate) struct Here<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) ends: &'a Ends,
+}
+
+impl Local for Here<'_> {
+    fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault> {
+        let (port, _) = self.ends.find(path)?;
+        match self.device.adapter.pkey_index(port, pkey.get()) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(PathFault::PKey),
+        }
     }
 }

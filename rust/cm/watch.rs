@@ -19,7 +19,8 @@ use crate::device::{
     back,
     source_of,
     Device,
-    Ends, //
+    Ends,
+    Here, //
 };
 use crate::policy::Policies;
 use hands::Worker;
@@ -431,7 +432,10 @@ impl Watch {
                 Some(ib::MigState::Rearm) => MigState::Rearm,
                 Some(ib::MigState::Armed) | None => MigState::Armed,
             },
-            local: ends,
+            local: &Here {
+                device: &device,
+                ends,
+            },
         };
         let mut worker = self.worker(cx, s, entry.pkey, &device, ends);
         f(&mut entry.watched, &env, &mut worker, state)

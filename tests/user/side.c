@@ -215,8 +215,8 @@ static uint32_t bare_qpn(void)
 	return 0x400000 | (getpid() & 0xfff) << 10 | (++last & 0x3ff);
 }
 
-void ask_bare(struct side *from, struct side *to, uint64_t service,
-	      uint8_t port)
+struct sib_cm_send_req bare_request(struct side *from, const struct side *to,
+				    uint64_t service, uint8_t port)
 {
 	struct sib_cm_send_req req = {
 		.service_id = service,
@@ -232,6 +232,14 @@ void ask_bare(struct side *from, struct side *to, uint64_t service,
 
 	req.primary.remote_lid = to->lids[1];
 	memcpy(req.primary.remote_gid, &to->gids[1], 16);
+	return req;
+}
+
+void ask_bare(struct side *from, struct side *to, uint64_t service,
+	      uint8_t port)
+{
+	struct sib_cm_send_req req = bare_request(from, to, service, port);
+
 	from->id = req.id;
 	order(from, SIB_CM_IOC_SEND_REQ, &req);
 	to->id = expect_told(to, SIB_CM_REQ_RECEIVED).id;

@@ -68,8 +68,10 @@ void advance(struct side *side, enum ibv_qp_state state);
 /*
  * Connections of queue pairs that there are not. The first port of `to` is asked, by a port
  * of `from`, and both know them by `id`. Whoever uses them takes each event; `to` listens
- * for the service.
+ * for the service. A request has an identifier of `from`, and is to be sent.
  */
+struct sib_cm_send_req bare_request(struct side *from, const struct side *to,
+				    uint64_t service, uint8_t port);
 void ask_bare(struct side *from, struct side *to, uint64_t service,
 	      uint8_t port);
 void accept_bare(struct side *from, struct side *to);

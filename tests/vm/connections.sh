@@ -30,6 +30,31 @@ held() {
 	within 30 grep -q held "/tmp/$1" || fail "$1: $(cat "/tmp/$1")"
 }
 
+PARTITION=/sys/kernel/config/sib_partitions/rail
+
+# is_member P_KEY DEVICE PORT
+is_member() {
+	grep -qx "$1" /sys/class/infiniband/"$2"/ports/"$3"/pkeys/*
+}
+
+# in_partition P_KEY near|far|none PORT...: who refuses a path by the second ports, if just these ports
+# ("DEVICE PORT") are in the partition.
+in_partition() {
+	local pkey=$1 refuser=$2 port
+	local -a members=()
+	shift 2
+	for port; do
+		# shellcheck disable=SC2086 # two words
+		members+=("$(port_guid $port)")
+	done
+	echo "${members[*]}" >$PARTITION/full
+	for port; do
+		# shellcheck disable=SC2086 # two words
+		within 60 is_member "$pkey" $port || fail "$port is not in partition $pkey"
+	done
+	run user offers sib0 sib1 "$pkey" "$refuser"
+}
+
 managed_by_module
 datapath "${1:-handoff}"
 run modprobe sib
@@ -56,6 +81,15 @@ run user sidr sib0 sib1 "$rounds"
 [ "$(heard sidr_rep)" = 0 ] || fail "ib_cm has heard an answer"
 [ "$(heard req)" = $((2 * rounds)) ] || fail "ib_cm has heard of $(heard req) requests"
 within 30 nothing_left || fail "questions are left"
+
+step "A port that is not in the partition"
+run mkdir $PARTITION
+echo 0x0002 >$PARTITION/pkey
+in_partition 0x8002 near "sib0 1" "sib1 1"
+in_partition 0x8002 far "sib0 1" "sib1 1" "sib0 2"
+in_partition 0x8002 none "sib0 1" "sib1 1" "sib0 2" "sib1 2"
+run rmdir $PARTITION
+within 30 nothing_left || fail "connections are left"
 
 step "Killed"
 held sidr

@@ -2,6 +2,7 @@
 
 //! Connections that another manager has made.
 
+use super::attributes::Terms;
 use super::state::{
     Ap,
     Role,
@@ -14,6 +15,7 @@ use super::{
 use wire::mad::cm::Path;
 use wire::{
     Guid,
+    PKey,
     Qpn, //
 };
 
@@ -30,6 +32,8 @@ pub struct Adoption {
     pub local_qpn: Qpn,
     /// That of the peer.
     pub remote_qpn: Qpn,
+    /// The partition.
+    pub pkey: PKey,
     /// The path in use, as this end sees it.
     pub primary: Path,
     /// Both ends have said nothing against alternate paths.
@@ -51,6 +55,7 @@ impl Conn {
         conn.remote_guid = known.remote_guid;
         conn.local_qpn = known.local_qpn;
         conn.remote_qpn = known.remote_qpn;
+        conn.terms = Terms::within(known.pkey);
         conn.primary = known.primary;
         conn.can_fail_over = known.can_fail_over;
         conn.response = known.response;

@@ -154,7 +154,7 @@ impl Conn {
         } else if !self.may_reload(env) {
             Some(ap_status::REJECTED)
         } else {
-            match env.local.check(path) {
+            match env.local.check(path, self.pkey()) {
                 Ok(()) => None,
                 Err(PathFault::Gid) => Some(ap_status::INVALID_GID),
                 Err(PathFault::Lid) => Some(ap_status::INVALID_LID),

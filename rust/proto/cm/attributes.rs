@@ -61,6 +61,14 @@ impl Terms {
         }
     }
 
+    /// Of a connection in this partition nothing else is known.
+    pub(super) fn within(pkey: PKey) -> Self {
+        Self {
+            pkey,
+            ..Self::default()
+        }
+    }
+
     fn common(req: &Req) -> Self {
         Self {
             is_reliable: req.transport_service_type == service_type::RC,

@@ -13,6 +13,7 @@ use wire::mad::cm::{
 use wire::{
     Gid,
     Lid,
+    PKey,
     PortNum, //
 };
 
@@ -119,12 +120,12 @@ pub struct Env<'a> {
 
 /// What an HCA knows of its own end of paths.
 pub trait Local {
-    /// Whether the local end of `path` is one of this HCA's ports.
+    /// Whether the local end of `path` is one of this HCA's ports, which is in the partition.
     ///
     /// # Errors
     ///
     /// What is wrong with it.
-    fn check(&self, path: &Path) -> Result<(), PathFault>;
+    fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault>;
 }
 
 /// What is wrong with the local end of a path.

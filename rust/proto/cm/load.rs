@@ -78,7 +78,7 @@ impl Conn {
         if self.role == Role::Passive
             || !self.can_fail_over
             || is_same(path, &self.primary)
-            || env.local.check(path).is_err()
+            || env.local.check(path, self.pkey()).is_err()
             || self.alternate.is_some()
         {
             return Err(Refusal::Invalid);

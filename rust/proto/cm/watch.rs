@@ -229,6 +229,7 @@ impl Watched {
                 ..identity
             },
             known: Adoption {
+                pkey: req.pkey,
                 max_retries: req.max_cm_retries,
                 ..known
             },

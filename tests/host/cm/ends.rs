@@ -20,6 +20,7 @@ use wire::{
     Gid,
     Guid,
     Lid,
+    PKey,
     PortNum,
     Qpn, //
 };
@@ -33,8 +34,13 @@ pub(crate) const ACTIVE_ID: u32 = 0xa0a0;
 pub(crate) const PASSIVE_ID: u32 = 0xb0b0;
 pub(crate) const ACTIVE_QPN: u32 = 0x11;
 pub(crate) const PASSIVE_QPN: u32 = 0x22;
-/// A port that the passive end has not.
+/// The partition of the connection.
+pub(crate) const PARTITION: PKey = PKey::new(0x8003);
+/// Ports that no end has, for their GID or for their LID.
+pub(crate) const NAMELESS: u8 = 8;
 pub(crate) const FOREIGN: u8 = 9;
+/// Those that are not in the partition.
+pub(crate) const OUTSIDE: u8 = 10;
 
 /// The path by the ports with this number, as the active end sees it.
 pub(crate) fn path(number: u8) -> Path {
@@ -56,9 +62,12 @@ pub(crate) fn path(number: u8) -> Path {
 pub(crate) struct Ports;
 
 impl Local for Ports {
-    fn check(&self, path: &Path) -> Result<(), PathFault> {
-        match path.local_lid.get() & 0xf {
-            lid if lid == u16::from(FOREIGN) => Err(PathFault::Lid),
+    fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault> {
+        match (path.local_lid.get() & 0xf) as u8 {
+            NAMELESS => Err(PathFault::Gid),
+            FOREIGN => Err(PathFault::Lid),
+            OUTSIDE => Err(PathFault::PKey),
+            _ if pkey != PARTITION => Err(PathFault::PKey),
             _ => Ok(()),
         }
     }
@@ -87,6 +96,7 @@ pub(crate) fn request() -> Req {
     Req {
         service_id: 7,
         local_qpn: Qpn::new(ACTIVE_QPN),
+        pkey: PARTITION,
         remote_cm_response_timeout: 16,
         local_cm_response_timeout: 16,
         max_cm_retries: 3,

@@ -8,6 +8,8 @@ use crate::ends::{
     source,
     ACTIVE_ID,
     FOREIGN,
+    NAMELESS,
+    OUTSIDE,
     PASSIVE_ID,
     PASSIVE_QPN, //
 };
@@ -306,6 +308,8 @@ fn answers_that_need_no_consumer() {
         (path(0), PASSIVE_QPN, ap_status::IS_CURRENT),
         (path(1), 1, ap_status::INVALID_QPN),
         (path(FOREIGN), PASSIVE_QPN, ap_status::INVALID_LID),
+        (path(NAMELESS), PASSIVE_QPN, ap_status::INVALID_GID),
+        (path(OUTSIDE), PASSIVE_QPN, ap_status::REJECTED),
     ];
     for (path, qpn, status) in cases {
         let mut pair = Pair::established();
@@ -383,7 +387,7 @@ fn a_lap_stands_for_an_rtu() {
 fn orders_out_of_place() {
     let timing = LapTiming::default();
     let mut pair = Pair::established();
-    for number in [0, FOREIGN] {
+    for number in [0, FOREIGN, NAMELESS, OUTSIDE] {
         let offer = pair.try_order(A, Order::Load(&path(number), timing, &[]));
         assert_eq!(offer, Err(Refusal::Invalid));
     }
