@@ -4,8 +4,10 @@
  * name the path by their second ports, have echoes until they have gone over, and some
  * more. Each is told of that, once.
  *
- *     managed listen ADDRESS
- *     managed call ADDRESS
+ *     managed listen|call ADDRESS [watched|told]
+ *
+ * With a third word somebody else sees to the paths, one by which they go over once: each
+ * is told nothing of that with `watched`, and with `told` as if the path were its own.
  */
 
 #include "common.h"
@@ -26,6 +28,7 @@
 #define ECHOES 60
 #define PAUSE_US 50000
 #define BYTES 1024u
+#define USAGE "usage: managed listen|call ADDRESS [watched|told]"
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
@@ -33,7 +36,10 @@ static struct ibv_pd *pd;
 static struct ibv_mr *mr;
 static struct ibv_cq *cq;
 static uint8_t memory[2 * BYTES];
-static int migrated;
+/* Somebody else loads paths. */
+static bool is_watched;
+/* How often the program was told that it has gone over, and that it could not. */
+static int migrated, stranded;
 
 /* The next event, which must be this one; the LID that the peer tells with it. */
 static uint16_t expect(enum rdma_cm_event_type type)
@@ -88,6 +94,12 @@ static int state(void)
 	return attr.path_mig_state;
 }
 
+static void say(const char *word)
+{
+	printf("%s\n", word);
+	fflush(stdout);
+}
+
 static void load(uint16_t lid)
 {
 	struct ibv_qp_attr attr = {
@@ -107,8 +119,7 @@ static void load(uint16_t lid)
 		check(now_ms() < due, "not armed");
 		usleep(1000);
 	}
-	printf("armed\n");
-	fflush(stdout);
+	say("armed");
 }
 
 static void see_events(void)
@@ -119,8 +130,28 @@ static void see_events(void)
 	while (poll(&fd, 1, 0) == 1) {
 		check(!ibv_get_async_event(id->verbs, &event), "event: %m");
 		migrated += event.event_type == IBV_EVENT_PATH_MIG;
+		stranded += event.event_type == IBV_EVENT_PATH_MIG_ERR;
 		ibv_ack_async_event(&event);
 	}
+}
+
+/*
+ * Whether the queue pair has gone over. Nobody tells that of a path of somebody else's, but
+ * the queue pair itself: a state of MIGRATED that it had before the path came is none.
+ */
+static bool has_gone_over(void)
+{
+	static bool is_armed;
+	int now;
+
+	if (!is_watched)
+		return migrated > 0;
+	now = state();
+	if (now == IBV_MIG_ARMED && !is_armed) {
+		is_armed = true;
+		say("armed");
+	}
+	return is_armed && now == IBV_MIG_MIGRATED;
 }
 
 static void receive(void)
@@ -185,7 +216,8 @@ static void wait_for_peer(struct sockaddr_in *address)
 	param.private_data = &mine;
 	check(!rdma_accept(id, &param), "accept: %m");
 	expect(RDMA_CM_EVENT_ESTABLISHED);
-	load(lid);
+	if (!is_watched)
+		load(lid);
 }
 
 static void call_peer(struct sockaddr_in *address)
@@ -193,7 +225,7 @@ static void call_peer(struct sockaddr_in *address)
 	struct rdma_conn_param param = { .retry_count = 7,
 					 .rnr_retry_count = 7,
 					 .private_data_len = sizeof(uint16_t) };
-	uint16_t mine;
+	uint16_t mine, lid;
 
 	check(!rdma_resolve_addr(id, NULL, (struct sockaddr *)address, 5000),
 	      "resolve_addr: %m");
@@ -205,20 +237,27 @@ static void call_peer(struct sockaddr_in *address)
 	mine = second_lid();
 	param.private_data = &mine;
 	check(!rdma_connect(id, &param), "connect: %m");
-	load(expect(RDMA_CM_EVENT_ESTABLISHED));
+	lid = expect(RDMA_CM_EVENT_ESTABLISHED);
+	if (!is_watched)
+		load(lid);
 }
 
 int main(int argc, char **argv)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_port = htons(TCP_PORT) };
-	bool calls = argc == 3 && !strcmp(argv[1], "call");
+	bool calls, is_told;
 	uint32_t count = BYTES;
 	int after = 0;
 
-	check((calls || (argc == 3 && !strcmp(argv[1], "listen"))) &&
+	check(argc == 3 || argc == 4, USAGE);
+	calls = !strcmp(argv[1], "call");
+	is_watched = argc == 4;
+	is_told = !is_watched || !strcmp(argv[3], "told");
+	check((calls || !strcmp(argv[1], "listen")) &&
+		      (is_told || !strcmp(argv[3], "watched")) &&
 		      inet_pton(AF_INET, argv[2], &address.sin_addr) == 1,
-	      "usage: managed listen|call ADDRESS");
+	      USAGE);
 	channel = rdma_create_event_channel();
 	check(channel && !rdma_create_id(channel, &id, NULL, RDMA_PS_TCP),
 	      "no identifier: %m");
@@ -232,12 +271,15 @@ int main(int argc, char **argv)
 			count--;
 		count = echo(seed, calls, count);
 		see_events();
-		after += migrated > 0;
+		after += has_gone_over();
 		if (calls)
 			usleep(PAUSE_US);
 	}
-	check(migrated == 1 && state() == IBV_MIG_MIGRATED,
-	      "told %d times, state %d", migrated, state());
-	printf("migrated\n");
+	check(has_gone_over() && state() == IBV_MIG_MIGRATED, "state %d",
+	      state());
+	check(migrated == is_told && !stranded,
+	      "told %d times that it has gone over, and %d that it could not",
+	      migrated, stranded);
+	say("migrated");
 	return 0;
 }

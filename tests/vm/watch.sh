@@ -54,6 +54,33 @@ left_alone() {
 	[ "$(grep -c 'left to its owner' $SEEN)" = "$1" ]
 }
 
+# comes_again [PARAMETER]...: the module, with these.
+comes_again() {
+	no_policies
+	run rmmod sib_cm
+	run modprobe sib_cm watch=2 "$@"
+	policies sib0 sib1
+}
+
+# goes_over_by_itself watched|told: two programs go over to paths that they know nothing of,
+# and are told of it or not.
+goes_over_by_itself() {
+	levels full
+	far timeout -k 5 120 "$USER_PROGRAMS/managed" listen $FAR "$1" >/tmp/server 2>&1 &
+	server=$!
+	within 20 cm_listens 7480 || gives_up "the server does not listen"
+	timeout -k 5 120 "$USER_PROGRAMS/managed" call $FAR "$1" >/tmp/client 2>&1 &
+	client=$!
+	within 60 grep -q armed /tmp/client && within 60 grep -q armed /tmp/server || gives_up "not armed"
+	# No other path comes after this one.
+	levels respond
+	fails_over 1
+	wait $client || gives_up "status $? of the client"
+	wait $server || gives_up "status $? of the server"
+	mend 1
+	levels full
+}
+
 # rc_qpns NAME WHAT: the lqpn or rqpn of all reliable queue pairs of the HCA.
 rc_qpns() {
 	rdma resource show qp link "$1" | grep 'type RC' | sed -n "s/.* $2 \([0-9]*\).*/\1/p"
@@ -146,6 +173,15 @@ wait $server || gives_up "status $? of the server"
 [ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
 left_alone 4 || gives_up "the queue pairs are not left alone"
 mend 1
+
+step "Programs are told nothing of paths that are not their own"
+goes_over_by_itself watched
+[ "${2:-}" != all ] || {
+	step "unless somebody wants them to be"
+	comes_again watch_events=1
+	goes_over_by_itself told
+	comes_again
+}
 
 step "ib_write_bw runs on when its port goes"
 far timeout -k 5 240 ib_write_bw -R -F -d sib1 -p 18600 -D 60 -s 65536 >/tmp/server 2>&1 &
