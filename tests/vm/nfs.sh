@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600 -- handoff
 # vm-long: --kernel stock --timeout 600 -- udp
+# vm-long: --kernel stock --timeout 900 -- handoff flood
 #
 # NFS over RDMA: a host exports a folder, another one, in a network namespace, mounts it,
-# puts a tree there and compares what it reads, and what the server has, with it.
+# puts a tree there and compares what it reads, and what the server has, with it; with
+# `flood`, beside sib_cm and a flood of LAPs.
 #
-#     nfs.sh [handoff|udp]
+#     nfs.sh [handoff|udp [flood]]
 #     nfs.sh client TREE
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/cm.sh"
 
 EXPORT=/tmp/export
 MOUNT=/tmp/mount
@@ -62,6 +65,10 @@ subnet_manager module
 datapath "${1:-handoff}"
 ip_fabric
 addresses
+[ "${2:-}" != flood ] || {
+	run modprobe sib_cm
+	flood_up
+}
 server_up
 run modprobe nfsv4
 far bash "$0" client "$(dirname "$0")" || fail "the client"
@@ -69,5 +76,9 @@ run cmp /tmp/bytes $EXPORT/tree/bytes
 rm $EXPORT/tree/bytes
 run diff -r "$(dirname "$0")" $EXPORT/tree
 server_down
+[ "${2:-}" != flood ] || {
+	flood_down
+	run rmmod sib_cm
+}
 run modprobe -r rpcrdma
 ip_down

@@ -4,17 +4,20 @@
 # vm-long: --kernel stock --timeout 600 -- udp
 # vm-long: --kernel stock --timeout 600 -- handoff failover
 # vm-long: --kernel stock --timeout 900 -- handoff reconnect
+# vm-long: --kernel stock --timeout 900 -- handoff flood
 #
 # NVMe over RDMA, target and initiator of the kernel: a disk is written and read back,
 # each block verified, over the fabric between two HCAs; with `reconnect`, the port of
 # the target is down for ten seconds meanwhile; with `failover` it is cut off, and the
-# connections go over to paths that sib_cm has found, there and back.
+# connections go over to paths that sib_cm has found, there and back; with `flood`, beside
+# sib_cm and a flood of LAPs.
 #
-#     nvme.sh [handoff|udp [failover|reconnect]]
+#     nvme.sh [handoff|udp [failover|reconnect|flood]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
+. "$(dirname "$0")/cm.sh"
 . "$(dirname "$0")/disk.sh"
 . "$(dirname "$0")/rails.sh"
 . "$(dirname "$0")/watched.sh"
@@ -116,6 +119,10 @@ failover)
 	run modprobe sib_cm watch=2
 	;;
 reconnect) PATIENCE=5 ;;
+flood)
+	run modprobe sib_cm
+	flood_up
+	;;
 esac
 run modprobe nvmet-rdma
 run modprobe nvme-rdma
@@ -161,5 +168,9 @@ if [ "${2:-}" = reconnect ]; then
 fi
 detach
 target_down
+[ "${2:-}" != flood ] || {
+	flood_down
+	run rmmod sib_cm
+}
 run modprobe -r nvme-rdma nvmet-rdma
 ip_of_one_down
