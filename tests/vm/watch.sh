@@ -39,11 +39,6 @@ all_protected() {
 	[ "$count" -ge 2 ] && ends "$count" 'alternate [1-9]' && armed "$count"
 }
 
-# levels NAME: what is done for connections at both HCAs.
-levels() {
-	echo "$1" >$POLICY/sib0/watch && echo "$1" >$POLICY/sib1/watch || fail "no level $1"
-}
-
 # migrated: two connected queue pairs have one path.
 migrated() {
 	[ "$(rdma resource show qp | grep 'type RC' | grep -c 'path-mig-state MIGRATED')" -ge 2 ]

@@ -22,6 +22,11 @@ seen() {
 	awk -v what="$1" '$1 == what { print $2 }' $SEEN
 }
 
+# levels NAME: what is done for connections at both HCAs.
+levels() {
+	echo "$1" >$POLICY/sib0/watch && echo "$1" >$POLICY/sib1/watch || fail "no level $1"
+}
+
 # established: the connections that are.
 established() {
 	grep ' Established ' $SEEN
@@ -89,12 +94,16 @@ protected() {
 
 # rping_up: a server and a client without an end. What they say is checked.
 rping_up() {
+	rping_begins
+	goes_on
+}
+
+rping_begins() {
 	far timeout -k 5 250 rping -s -a $FAR -S 4096 -v -V >/tmp/server 2>&1 &
 	server=$!
 	within 20 cm_listens 7174 || gives_up "rping does not listen"
 	timeout -k 5 250 rping -c -a $FAR -S 4096 -v -V >/tmp/client 2>&1 &
 	client=$!
-	goes_on
 }
 
 # rping_down: the client ends, and the server hears of it.
