@@ -184,6 +184,12 @@ impl Ends {
         }
     }
 
+    /// The GID of a port.
+    pub(crate) fn gid(&self, port: u32) -> Option<Gid> {
+        let (_, names) = self.ports().find(|(number, _)| *number == port)?;
+        Some(Gid::new(names.gid))
+    }
+
     /// The port at the local end of `path`.
     pub(crate) fn port_of(&self, path: &Path) -> Option<u32> {
         self.find(path).ok().map(|(port, _)| port)

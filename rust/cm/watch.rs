@@ -238,8 +238,8 @@ impl Watch {
             _ => false,
         });
         if is_seen && Level::of(device) != Level::Off {
-            let dlid = Lid::new(datagram.dlid);
-            self.note(cx, Item::Sent(device.clone(), dlid, *datagram.mad));
+            let way = (datagram.port, Lid::new(datagram.dlid));
+            self.note(cx, Item::Sent(device.clone(), way, *datagram.mad));
         }
     }
 
@@ -263,10 +263,10 @@ impl Watch {
                 None => return,
                 Some(Item::Sent(device, ..) | Item::Gone(device, _))
                     if Level::of(&device) == Level::Off => {}
-                Some(Item::Sent(device, dlid, bytes)) => {
+                Some(Item::Sent(device, way, bytes)) => {
                     let mad = Cm::from_bytes(&bytes);
                     self.learn(table, &device, mad, Way::Sent);
-                    self.lead(cx, s, table, &device, mad, dlid);
+                    self.lead(cx, s, table, &device, mad, way);
                 }
                 Some(Item::Gone(device, qpn)) => {
                     table.qp_is_gone(&device, qpn, now());
@@ -361,17 +361,18 @@ impl Watch {
         table: &Table,
         device: &Arc<Device>,
         mad: &Cm,
-        dlid: Lid,
+        (port, dlid): (u32, Lid),
     ) {
         let name = Name::Ours(device.adapter.guid(), mad.local_comm_id());
         let Some(entry) = table.entries.get(&name) else {
             return;
         };
-        let Some(path) = entry.watched.detour(mad, dlid) else {
+        let ends = device.ends(cx, s);
+        let from = ends.gid(port).unwrap_or_default();
+        let Some(path) = entry.watched.detour(mad, (from, dlid)) else {
             return;
         };
         self.tally.detours.add();
-        let ends = device.ends(cx, s);
         self.worker(cx, s, entry.pkey, device, &ends)
             .send_along(path, mad.as_bytes());
     }

@@ -19,8 +19,8 @@ const CAPACITY: usize = 256;
     reason = "nothing can be allocated where most of it is told"
 )]
 pub(super) enum Item {
-    /// A datagram leaves QP1, to this LID.
-    Sent(Arc<Device>, Lid, [u8; MAD_SIZE]),
+    /// A datagram leaves QP1 of a port, to a LID.
+    Sent(Arc<Device>, (u32, Lid), [u8; MAD_SIZE]),
     /// A queue pair, by its number, is not connected any more.
     Gone(Arc<Device>, u32),
 }

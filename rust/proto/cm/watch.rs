@@ -629,32 +629,32 @@ impl Watched {
         }
     }
 
-    /// The path in use, if a datagram of the other manager has been sent by another one, to `dlid`, and must reach
-    /// the peer: that manager does not know of migrations.
-    pub fn detour(&self, mad: &Cm, dlid: wire::Lid) -> Option<&Path> {
-        let conn = self.conn.as_ref()?;
+    /// The path in use, if a datagram of the other manager has been sent by another one, from the port of the GID
+    /// `from` to `dlid`, and must reach the peer: that manager does not know of migrations.
+    pub fn detour(&self, mad: &Cm, (from, dlid): (Gid, Lid)) -> Option<&Path> {
+        let primary = self.conn.as_ref()?.primary();
         let is_end = matches!(mad.attr_id(), attr::DREQ | attr::DREP);
-        (is_end && self.is_about(mad, Way::Sent) && dlid != conn.primary().remote_lid)
-            .then(|| conn.primary())
+        let is_by_it = (from, dlid) == (primary.local_gid, primary.remote_lid);
+        (is_end && self.is_about(mad, Way::Sent) && !is_by_it).then_some(primary)
     }
 }
 
 /// A path by other ports of both ends, in the same subnets: the one that was chosen, if it is there. Otherwise ports of
-/// the same number are preferred, as they are more likely to be on one rail.
+/// the same number are preferred, as they are more likely to be on one rail. Rails may have LIDs in common.
 fn other_path(
     primary: &Path,
     local: &SurveyPorts,
     remote: &SurveyPorts,
     choice: Option<Choice>,
 ) -> Option<Path> {
-    let others = |ports: &SurveyPorts, lid, prefix| {
+    let others = |ports: &SurveyPorts, used: Gid| {
         let ports = *ports;
         ports.into_iter().filter(move |port| {
-            port.number.get() != 0 && port.lid != lid && port.gid.prefix() == prefix
+            port.number.get() != 0 && port.gid != used && port.gid.prefix() == used.prefix()
         })
     };
-    let near = || others(local, primary.local_lid, primary.local_gid.prefix());
-    let far = || others(remote, primary.remote_lid, primary.remote_gid.prefix());
+    let near = || others(local, primary.local_gid);
+    let far = || others(remote, primary.remote_gid);
     let pairs = || near().flat_map(|near| far().map(move |far| (near, far)));
     let is_chosen = |near: &SurveyPort, far: &SurveyPort| {
         choice.is_some_and(|choice| choice.local == near.number && choice.remote.is(far))

@@ -585,6 +585,24 @@ fn equal_ports_are_preferred() {
 }
 
 #[test]
+fn rails_may_have_lids_in_common() {
+    let (mut a, p) = (End::established(true), End::established(false));
+    a.wait(1);
+    let question = a.take_question();
+    let mut answer = p.watched.reply(&question, &ports(false, &[0, 1])).unwrap();
+    answer.ports[1].lid = answer.ports[0].lid;
+    a.answer(&answer, source(false, 0), &[0, 1]);
+    let lap: Lap = a.take_sent().message();
+    assert_eq!(
+        lap.path,
+        Path {
+            remote_lid: path(0).remote_lid,
+            ..path(1)
+        }
+    );
+}
+
+#[test]
 fn the_path_that_was_chosen() {
     let lid = PeerPort::Lid(path(2).remote_lid);
     let gid = PeerPort::Gid(path(2).remote_gid);
@@ -799,13 +817,19 @@ fn the_end() {
     assert!(a.migrate() && p.migrate());
     // Both are on path 1, of which their manager knows nothing.
     let (old, new) = (path(0), path(1));
-    assert_eq!(a.watched.detour(&dreq(), old.remote_lid), Some(&new));
-    assert_eq!(a.watched.detour(&dreq(), new.remote_lid), None);
-    assert_eq!(a.watched.detour(&rtu(), old.remote_lid), None);
+    let [by_old, by_new] = [old, new].map(|path| (path.local_gid, path.remote_lid));
+    assert_eq!(a.watched.detour(&dreq(), by_old), Some(&new));
+    assert_eq!(a.watched.detour(&dreq(), by_new), None);
+    assert_eq!(a.watched.detour(&rtu(), by_old), None);
+    // The LIDs of another rail may be the same.
+    assert_eq!(
+        a.watched.detour(&dreq(), (old.local_gid, new.remote_lid)),
+        Some(&new)
+    );
     assert_eq!(a.see(&dreq(), Way::Sent), Progress::Ending);
     assert_eq!(p.see(&dreq(), Way::Received), Progress::Ending);
     assert_eq!(
-        p.watched.detour(&drep, old.local_lid),
+        p.watched.detour(&drep, (old.remote_gid, old.local_lid)),
         Some(&new.reversed())
     );
     // No more paths.
