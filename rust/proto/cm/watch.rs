@@ -590,6 +590,7 @@ impl Watched {
             takes_paths: self.known.can_fail_over,
             is_known: true,
             lid: self.primary().local_lid,
+            gid: self.primary().local_gid,
             ports: *ports,
             ..*question
         })
@@ -619,7 +620,7 @@ impl Watched {
             return;
         }
         self.next = env.now.after(PERIOD);
-        if answer.lid != primary.remote_lid {
+        if (answer.lid, answer.gid) != (primary.remote_lid, primary.remote_gid) {
             return;
         }
         self.confirmed(env, hands);

@@ -42,12 +42,13 @@ const FIRST_PORT: usize = Head::LEN;
 
 attribute! {
     /// What the data begin with.
-    struct Head [16] {
+    struct Head [32] {
         asker_id: u32 = 0, 32;
         asked_id: u32 = 32, 32;
         takes_paths: bool = 64, 1;
         is_known: bool = 65, 1;
         lid: Lid = 96, 16;
+        gid: Gid = 128, 128;
     }
 }
 
@@ -85,6 +86,8 @@ pub struct Survey {
     pub is_known: bool,
     /// Of an answer: the LID by which the connection is reached at present.
     pub lid: Lid,
+    /// Of an answer: the GID of that port; ports in other subnets may have its LID.
+    pub gid: Gid,
     /// Of an answer: the ports that are active.
     pub ports: SurveyPorts,
 }
@@ -116,6 +119,7 @@ impl Survey {
             takes_paths: head.takes_paths,
             is_known: head.is_known,
             lid: head.lid,
+            gid: head.gid,
             ports,
         })
     }
@@ -148,6 +152,7 @@ impl Survey {
             takes_paths: self.takes_paths,
             is_known: self.is_known,
             lid: self.lid,
+            gid: self.gid,
         };
         let data = mad.get_mut(DATA_OFFSET..).unwrap_or(&mut []);
         head.write(data);
@@ -173,6 +178,7 @@ mod tests {
             takes_paths: true,
             is_known: true,
             lid: Lid::new(0x191a),
+            gid: Gid::new([0x21; 16]),
             ..Survey::default()
         };
         answer.ports[0] = SurveyPort {
@@ -198,9 +204,10 @@ mod tests {
         let ids = [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18];
         assert_eq!(mad[40..48], ids[..]);
         assert_eq!(mad[48..56], [0xc0, 0, 0, 0, 0x19, 0x1a, 0, 0][..]);
-        assert_eq!(mad[56..60], [1, 0, 0x19, 0x1a][..]);
-        assert_eq!(mad[60..76], [0x21; 16][..]);
-        assert_eq!(mad[196..200], [8, 0, 0x22, 0x23][..]);
+        assert_eq!(mad[56..72], [0x21; 16][..]);
+        assert_eq!(mad[72..76], [1, 0, 0x19, 0x1a][..]);
+        assert_eq!(mad[76..92], [0x21; 16][..]);
+        assert_eq!(mad[212..216], [8, 0, 0x22, 0x23][..]);
         assert_eq!(Survey::parse(&mad), Some(answer()));
     }
 

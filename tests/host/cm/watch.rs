@@ -505,6 +505,7 @@ fn a_peer_that_does_not_know_is_sent_no_lap() {
         |answer: &mut Survey| answer.is_known = false,
         |answer: &mut Survey| answer.tid ^= 1,
         |answer: &mut Survey| answer.lid = Lid::new(0x99),
+        |answer: &mut Survey| answer.gid = path(1).remote_gid,
         |answer: &mut Survey| answer.ports = ports(false, &[0]),
     ] {
         let mut a = End::established(true);
