@@ -440,7 +440,7 @@ static void run_seed(uint64_t average)
 			if (at && endings[pair] == NOT_READY)
 				recvs /= 2;
 			else if (more)
-				recvs = depth - recvs / 4;
+				recvs = depth - 1 - recvs / 4;
 			while (recvs--)
 				recv_one(pair, at, MOST_LENGTH);
 		}
