@@ -17,6 +17,8 @@
 #define SEND 1
 #define RECV 100
 #define RECV_BYTES 1024u
+/* Eight times 2 s: a processor that stands still is no reason to give up. */
+#define ACK_TIMEOUT 19
 
 static struct device devices[2];
 static struct bench bench;
@@ -30,10 +32,13 @@ static void begin(void)
 		.sges = 2,
 	};
 
+	struct path_options path = default_path;
+
+	path.timeout = ACK_TIMEOUT;
 	device_open(&devices[0], "sib0");
 	device_open(&devices[1], "sib1");
 	bench_create(&bench, &devices[0], &devices[1], &options);
-	end_connect(&bench.a, &bench.b, &default_path);
+	end_connect(&bench.a, &bench.b, &path);
 }
 
 static void post(unsigned int flags)

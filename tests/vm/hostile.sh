@@ -18,7 +18,8 @@ seconds=${1:-15}
 datapath "${2:-handoff}"
 fabric_up
 run user company
-user data -n 2 -S "$seconds" &
+# A processor that stands still for a second is no reason to give up.
+user data -n 2 -S "$seconds" -T 19 &
 honest=$!
 user hostile -S "$seconds" -s 1 sib0 &
 hostile=$!
