@@ -32,7 +32,7 @@ run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
 run-failover: ## another: a view of two connections while ports are pulled and return
 	@tools/root-exec make -s -C /src/tests/user
 	@tools/module stock
-	@tools/vm --timeout 300 tests/vm/failover.sh $$([ ! -t 1 ] || echo view)
+	@view=; [ ! -t 1 ] || view=view; tools/vm --timeout 300 tests/vm/failover.sh $$view
 
 test: ## the tests, but for those that take long
 	@tests/run
