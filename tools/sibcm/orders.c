@@ -148,7 +148,7 @@ void read_orders(void)
 		text[length++] = '\n';
 	length += is_input_over ? 0 : got;
 	text[length] = 0;
-	for (; (end = strchr(line, '\n')); line = end + 1) {
+	for (; (end = memchr(line, '\n', text + length - line)); line = end + 1) {
 		*end = 0;
 		give_line(line);
 	}
@@ -237,7 +237,9 @@ static bool do_migrate(struct side *side, const struct order *order)
 			       wait_or_refuse(order->text,
 					      "there is no alternate path") :
 			       refuse(order->text,
-				      "there is no alternate path: load one first");
+				      side->is_active ?
+					      "there is no alternate path: load one first" :
+					      "there is no alternate path");
 	case IBV_MIG_REARM:
 		return wait_or_refuse(order->text,
 				      "the peer is not ready for the alternate path");

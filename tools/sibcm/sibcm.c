@@ -46,9 +46,9 @@ uint64_t now_us(void)
 
 static void usage(FILE *file)
 {
-	fputs("usage: sibcm listen [-s SERVICE] DEVICE\n"
-	      "       sibcm connect [-s SERVICE] [-p PORT] [-c COUNT] [-i SECONDS] [-b SIZE] [-m]\n"
-	      "                     DEVICE LID GID [ORDER]...\n"
+	fputs("usage: sibcm listen [-s SERVICE] [-t CODE] DEVICE\n"
+	      "       sibcm connect [-s SERVICE] [-p PORT] [-c COUNT] [-i SECONDS] [-b SIZE] [-t CODE]\n"
+	      "                     [-m] DEVICE LID GID [ORDER]...\n"
 	      "       sibcm show\n"
 	      "       sibcm top [-c COUNT] [-i SECONDS]\n"
 	      "\n"
@@ -62,6 +62,7 @@ static void usage(FILE *file)
 	      "  -c, --count COUNT       end after so many messages, or views\n"
 	      "  -i, --interval SECONDS  time between messages, or views (1)\n"
 	      "  -b, --bulk SIZE         messages of SIZE bytes (64 to 1048576), as many as go\n"
+	      "  -t, --timeout CODE      ACK timeout, 4.096 us times 2 to the CODE (15)\n"
 	      "  -m, --manual            load paths by order alone\n"
 	      "  -h, --help              this help\n"
 	      "\n"
@@ -101,6 +102,7 @@ static const struct option OPTIONS[] = {
 	{ "count", required_argument, NULL, 'c' },
 	{ "interval", required_argument, NULL, 'i' },
 	{ "bulk", required_argument, NULL, 'b' },
+	{ "timeout", required_argument, NULL, 't' },
 	{ "manual", no_argument, NULL, 'm' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -109,7 +111,8 @@ static const struct option OPTIONS[] = {
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_signal };
-	struct side side = { .service = DEFAULT_SERVICE };
+	struct side side = { .service = DEFAULT_SERVICE,
+			     .ack_timeout = ACK_TIMEOUT };
 	const char *command = argc > 1 ? argv[1] : "";
 	uint64_t count = UINT64_MAX, size = MESSAGE;
 	double interval = 1;
@@ -120,7 +123,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	optind = 2;
-	while ((option = getopt_long(argc, argv, "s:p:c:i:b:mh", OPTIONS,
+	while ((option = getopt_long(argc, argv, "s:p:c:i:b:t:mh", OPTIONS,
 				     NULL)) >= 0) {
 		switch (option) {
 		case 's':
@@ -138,6 +141,9 @@ int main(int argc, char **argv)
 		case 'b':
 			size = number("-b", optarg, MAX_MESSAGE);
 			side.is_bulk = true;
+			break;
+		case 't':
+			side.ack_timeout = number("-t", optarg, MAX_ACK_TIMEOUT);
 			break;
 		case 'm':
 			side.is_manual = true;

@@ -17,6 +17,7 @@
 #define DEPTH 16
 /* A path that answers nothing for a second has failed: 8 times 134 ms. */
 #define ACK_TIMEOUT 15
+#define MAX_ACK_TIMEOUT 31
 #define RETRIES 7
 #define RESPONSE_TIMEOUT 18
 #define PKEY 0xffff
@@ -60,6 +61,8 @@ struct side {
 	int cm;
 	uint32_t id;
 	uint32_t psn;
+	/* The code of the ACK timeout of each path. */
+	uint8_t ack_timeout;
 	uint64_t service;
 	/* The port of the path in use, and of the alternate one, or 0. */
 	int port;

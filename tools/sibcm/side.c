@@ -144,7 +144,7 @@ void to_rtr(struct side *side, const struct sib_cm_event *peer, uint16_t lid)
 void to_rts(struct side *side)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
-				    .timeout = ACK_TIMEOUT,
+				    .timeout = side->ack_timeout,
 				    .retry_cnt = RETRIES,
 				    .rnr_retry = 7,
 				    .sq_psn = side->psn };
@@ -162,7 +162,7 @@ bool load(struct side *side, const struct sib_cm_path *path)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.alt_ah_attr = { .dlid = path->remote_lid },
-		.alt_timeout = ACK_TIMEOUT,
+		.alt_timeout = side->ack_timeout,
 		.path_mig_state = IBV_MIG_REARM,
 	};
 
@@ -196,7 +196,7 @@ struct sib_cm_path path_by(struct side *side, int port, int remote)
 		.remote_lid = be16toh(side->theirs.port[remote - 1].lid),
 		.rate = IBV_RATE_10_GBPS,
 		.subnet_local = 1,
-		.ack_timeout = ACK_TIMEOUT,
+		.ack_timeout = side->ack_timeout,
 	};
 
 	memcpy(path.local_gid, side->ours.port[port - 1].gid, 16);

@@ -51,7 +51,8 @@ void show(void)
 	show_file(list, "Devices:", FOLDER "hcas", true);
 	show_file(list, "Connections:", FOLDER "connections", false);
 	show_file(list, "Connections of ib_cm:", FOLDER "watched", false);
-	ibv_free_device_list(list);
+	if (list)
+		ibv_free_device_list(list);
 }
 
 /* Adds the established connections of a file. */
@@ -92,6 +93,7 @@ struct row *read_rows(size_t *count)
 	*count = 0;
 	rows = add_rows(NULL, count, FOLDER "connections", false, list);
 	rows = add_rows(rows, count, FOLDER "watched", true, list);
-	ibv_free_device_list(list);
+	if (list)
+		ibv_free_device_list(list);
 	return rows;
 }
