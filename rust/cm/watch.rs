@@ -367,6 +367,9 @@ impl Watch {
         let Some(entry) = table.entries.get(&name) else {
             return;
         };
+        if !entry.watched.is_end(mad) {
+            return;
+        }
         let ends = device.ends(cx, s);
         let from = ends.gid(port).unwrap_or_default();
         let Some(path) = entry.watched.detour(mad, (from, dlid)) else {

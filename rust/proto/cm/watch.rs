@@ -630,13 +630,17 @@ impl Watched {
         }
     }
 
-    /// The path in use, if a datagram of the other manager has been sent by another one, from the port of the GID
-    /// `from` to `dlid`, and must reach the peer: that manager does not know of migrations.
+    /// Whether a datagram that the other manager has sent ends the connection, and must reach the peer.
+    pub fn is_end(&self, mad: &Cm) -> bool {
+        matches!(mad.attr_id(), attr::DREQ | attr::DREP) && self.is_about(mad, Way::Sent)
+    }
+
+    /// The path in use, if such a datagram has been sent by another one, from the port of the GID `from` to `dlid`:
+    /// the other manager does not know of migrations.
     pub fn detour(&self, mad: &Cm, (from, dlid): (Gid, Lid)) -> Option<&Path> {
         let primary = self.conn.as_ref()?.primary();
-        let is_end = matches!(mad.attr_id(), attr::DREQ | attr::DREP);
         let is_by_it = (from, dlid) == (primary.local_gid, primary.remote_lid);
-        (is_end && self.is_about(mad, Way::Sent) && !is_by_it).then_some(primary)
+        (self.is_end(mad) && !is_by_it).then_some(primary)
     }
 }
 
@@ -648,14 +652,20 @@ fn other_path(
     remote: &SurveyPorts,
     choice: Option<Choice>,
 ) -> Option<Path> {
-    let others = |ports: &SurveyPorts, used: Gid| {
+    let others = |ports: &SurveyPorts, gid: Gid, lid: Lid| {
         let ports = *ports;
+        // Only the first GID of each port is known, and the path in use may have another one.
+        let is_first = ports.iter().any(|port| port.gid == gid);
         ports.into_iter().filter(move |port| {
-            port.number.get() != 0 && port.gid != used && port.gid.prefix() == used.prefix()
+            let is_used = match is_first {
+                true => port.gid == gid,
+                false => port.lid == lid,
+            };
+            port.number.get() != 0 && !is_used && port.gid.prefix() == gid.prefix()
         })
     };
-    let near = || others(local, primary.local_gid);
-    let far = || others(remote, primary.remote_gid);
+    let near = || others(local, primary.local_gid, primary.local_lid);
+    let far = || others(remote, primary.remote_gid, primary.remote_lid);
     let pairs = || near().flat_map(|near| far().map(move |far| (near, far)));
     let is_chosen = |near: &SurveyPort, far: &SurveyPort| {
         choice.is_some_and(|choice| choice.local == near.number && choice.remote.is(far))

@@ -604,6 +604,17 @@ fn rails_may_have_lids_in_common() {
 }
 
 #[test]
+fn a_port_in_use_is_known_by_its_lid_if_not_by_its_gid() {
+    let (mut a, p) = (End::established(true), End::established(false));
+    a.wait(1);
+    let question = a.take_question();
+    let mut answer = p.watched.reply(&question, &ports(false, &[0])).unwrap();
+    answer.ports[0].gid = path(2).remote_gid;
+    a.answer(&answer, source(false, 0), &[0, 1]);
+    assert!(a.sent.is_empty(), "a path to the same port by its other GID");
+}
+
+#[test]
 fn the_path_that_was_chosen() {
     let lid = PeerPort::Lid(path(2).remote_lid);
     let gid = PeerPort::Gid(path(2).remote_gid);
