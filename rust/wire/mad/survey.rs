@@ -26,7 +26,7 @@ pub const CLASS: u8 = 0x4e;
 pub const OUI: [u8; 3] = [0x02, 0x53, 0x49];
 
 /// The attribute.
-pub const ATTR_ID: u16 = 0x0010;
+pub const ATTR_ID: u16 = 0x0011;
 
 /// The most ports that an answer names.
 pub const PORTS: usize = 8;
@@ -198,7 +198,7 @@ mod tests {
     fn known_bytes() {
         let mad = answer().emit();
         assert_eq!(mad[..8], [1, 0x4e, 1, 0x81, 0, 0, 0, 0][..]);
-        assert_eq!(mad[8..20], [1, 2, 3, 4, 5, 6, 7, 8, 0, 0x10, 0, 0][..]);
+        assert_eq!(mad[8..20], [1, 2, 3, 4, 5, 6, 7, 8, 0, 0x11, 0, 0][..]);
         assert_eq!(mad[20..37], [0; 17][..]);
         assert_eq!(mad[37..40], [0x02, 0x53, 0x49][..]);
         let ids = [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18];
