@@ -167,8 +167,8 @@ int sib_cm_send_drep(struct sib_cm_id *cm_id, const void *private_data,
  *
  * If it is 0 that is returned, there will be just one of SIB_CM_APR_RECEIVED and SIB_CM_LAP_ERROR.
  *
- * Return: 0; -%EINVAL if the path cannot be, or there is one; -%EBUSY while one is offered; -%EAGAIN as long as the peer
- * has not been heard on the path that the connection has gone over to.
+ * Return: 0; -%EINVAL if the path cannot be, its port is not in the partition, or there is one; -%EBUSY while one is
+ * offered; -%EAGAIN as long as the peer has not been heard on the path that the connection has gone over to.
  */
 int sib_cm_send_lap(struct sib_cm_id *cm_id, const struct sib_cm_send_lap *lap);
 

@@ -47,7 +47,7 @@ in_partition() {
 		# shellcheck disable=SC2086 # two words
 		members+=("$(port_guid $port)")
 	done
-	echo "${members[*]}" >$PARTITION/full
+	echo "${members[*]}" >$PARTITION/full || fail "no members"
 	for port; do
 		# shellcheck disable=SC2086 # two words
 		within 60 is_member "$pkey" $port || fail "$port is not in partition $pkey"
@@ -84,7 +84,7 @@ within 30 nothing_left || fail "questions are left"
 
 step "A port that is not in the partition"
 run mkdir $PARTITION
-echo 0x0002 >$PARTITION/pkey
+echo 0x0002 >$PARTITION/pkey || fail "no P_Key"
 in_partition 0x8002 near "sib0 1" "sib1 1"
 in_partition 0x8002 far "sib0 1" "sib1 1" "sib0 2"
 in_partition 0x8002 none "sib0 1" "sib1 1" "sib0 2" "sib1 2"
