@@ -253,9 +253,9 @@ impl End {
 }
 
 /// What each state is left by, and to where: for the requester and for the responder.
-pub type Diagram = BTreeMap<String, [Vec<(&'static str, String)>; 2]>;
+pub(crate) type Diagram = BTreeMap<String, [Vec<(&'static str, String)>; 2]>;
 
-pub fn explore() -> Diagram {
+pub(crate) fn explore() -> Diagram {
     let now = Instant::default();
     let idle = End {
         conn: Conn::new(active()),
@@ -297,7 +297,7 @@ pub fn explore() -> Diagram {
 }
 
 /// The states as the page has them, in the order of a connection's life.
-pub const STATES: [&str; 17] = [
+pub(crate) const STATES: [&str; 17] = [
     "Idle",
     "ReqSent",
     "MraReqRcvd",
@@ -318,7 +318,7 @@ pub const STATES: [&str; 17] = [
 ];
 
 /// Where edges lead, and what each of these states is come to by.
-pub fn by_state(edges: &[(&'static str, String)]) -> Vec<(String, String)> {
+pub(crate) fn by_state(edges: &[(&'static str, String)]) -> Vec<(String, String)> {
     let mut by_state: Vec<(&String, Vec<&str>)> = Vec::new();
     for (_, name) in ALL {
         for (_, to) in edges.iter().filter(|(event, _)| *event == name) {

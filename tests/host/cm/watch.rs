@@ -611,7 +611,10 @@ fn a_port_in_use_is_known_by_its_lid_if_not_by_its_gid() {
     let mut answer = p.watched.reply(&question, &ports(false, &[0])).unwrap();
     answer.ports[0].gid = path(2).remote_gid;
     a.answer(&answer, source(false, 0), &[0, 1]);
-    assert!(a.sent.is_empty(), "a path to the same port by its other GID");
+    assert!(
+        a.sent.is_empty(),
+        "a path to the same port by its other GID"
+    );
 }
 
 #[test]
