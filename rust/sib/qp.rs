@@ -89,8 +89,7 @@ use proto::{
         QpState,
         Resource,
         RxDrop,
-        SendEntry,
-        TxSegment, //
+        SendEntry, //
     }, //
 };
 use rdma::{
@@ -130,7 +129,10 @@ use recv::{
     RecvQueue, //
 };
 use send::SendQueue;
-use transmit::Transmitter;
+use transmit::{
+    Reply,
+    Transmitter, //
+};
 use wire::PortNum;
 
 /// The machine with the storage that the driver lends it.
@@ -446,21 +448,21 @@ impl Qp {
         Self::receive_from(qp, cx, irqs, run, arrival, None);
     }
 
-    /// The same from a queue pair of this host: an acknowledgement is given back at once.
+    /// The same from a queue pair of this host: an answer that is short is given back at once.
     fn receive_from(
         qp: &Held<Self>,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
         arrival: Arrival<'_>,
-        asker: Option<(&Held<Self>, &mut Option<TxSegment>)>,
+        asker: Option<(&Held<Self>, &mut Reply)>,
     ) {
         let (dropped, has_output, wait, events) = {
             let mut guard = cx.lock(&qp.state);
-            let (state, cx) = guard.split();
-            let dropped = state.accept(state.is_busy(), qp, cx, &arrival);
+            let (state, mut cx) = guard.split();
+            let dropped = state.accept(state.is_busy(), qp, cx.reborrow(), &arrival);
             if let Some((asker, reply)) = asker {
-                *reply = state.reply(qp, asker);
+                state.reply(qp, &mut cx, asker, reply);
             }
             qp.watch(state);
             let events = core::mem::take(&mut state.events);

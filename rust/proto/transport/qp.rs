@@ -397,13 +397,13 @@ where
             || self.may_ask()
     }
 
-    /// The next response, if that is one without payload: an acknowledgement, which may be passed on where a
+    /// The next response, if that is one packet with a payload of at most `most` bytes: it may be passed on where a
     /// segment has just been taken, without the ado of a transmission.
-    pub fn poll_reply(&mut self, limits: &TxLimits) -> Option<TxSegment> {
+    pub fn poll_reply(&mut self, most: u32, limits: &TxLimits) -> Option<TxSegment> {
         if self.qp_type != QpType::Rc {
             return None;
         }
-        self.responder.poll_reply(&self.config, limits)
+        self.responder.poll_reply(most, &self.config, limits)
     }
 
     /// There are `recvs` work requests on the receive queue (not a shared one) after some were posted: a peer that

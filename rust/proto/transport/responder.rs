@@ -366,10 +366,15 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.acknowledge(config, limits)
     }
 
-    /// The same if no answer with data has to go first.
-    pub(super) fn poll_reply(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+    /// The same if it is one packet with at most `most` bytes, and nothing else has to go first.
+    pub(super) fn poll_reply(
+        &mut self,
+        most: u32,
+        config: &QpConfig,
+        limits: &TxLimits,
+    ) -> Option<TxSegment> {
         if self.fetches.is_pending() {
-            return None;
+            return self.fetches.poll_short(most, config, limits);
         }
         self.acknowledge(config, limits)
     }

@@ -8,6 +8,7 @@
 //! are withheld.
 
 use super::{
+    absence::Wait,
     env::Events,
     local::Executed,
     send::Payload,
@@ -54,6 +55,9 @@ use wire::header::Header;
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
 
+/// Bytes of an answer that is given back at once, as a copy.
+const MAX_REPLY: usize = 256;
+
 /// What a context needs to transmit, and nobody else has meanwhile.
 pub(super) struct Transmitter {
     /// The segment to send.
@@ -67,12 +71,14 @@ pub(super) struct Transmitter {
     end: Option<Held<Qp>>,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
-    /// That acknowledgement.
-    reply: Option<TxSegment>,
+    /// That, or another short answer.
+    reply: Reply,
     /// Whether an operation of this side has to wait.
     waits: bool,
     /// Whether the segment to send has to wait for its memory.
     absent: bool,
+    /// Whether an answer that came at once has to wait, and nobody sees to that yet.
+    unattended: bool,
 }
 
 /// What a look at the machine has led to.
@@ -89,9 +95,27 @@ enum Step {
         exhausted: bool,
         /// There is, but its memory is not.
         absent: bool,
+        /// What an answer waits for.
+        wait: Wait,
         /// What the clients are to be told.
         events: Events,
     },
+}
+
+/// A short answer to a segment, given back at once.
+pub(super) struct Reply {
+    segment: Option<TxSegment>,
+    /// Its payload is what these begin with.
+    bytes: [u8; MAX_REPLY],
+}
+
+impl Reply {
+    fn none() -> impl Init<Self> {
+        init!(Self {
+            segment: None,
+            bytes: [0; MAX_REPLY],
+        })
+    }
 }
 
 /// A segment's payload, on its way.
@@ -214,9 +238,10 @@ impl Transmitter {
             fresh: false,
             end: None,
             last: false,
-            reply: None,
+            reply <- Reply::none(),
             waits: false,
             absent: false,
+            unattended: false,
         });
         KBox::init(transmitter, GFP_KERNEL)
     }
@@ -315,45 +340,79 @@ impl State {
         self.transmitter.is_none()
     }
 
-    /// Has the machine take the acknowledgement of the segment that was sent last, if one came at once. Nothing
-    /// is on its way now, so nothing has to wait.
+    /// Has the machine take the answer to the segment that was sent last, if one came at once. Nothing
+    /// is on its way now, so no completion has to wait.
     fn take_reply(&mut self, own: &mut Transmitter, qp: &Qp, cx: &mut Cx<'_, QpLock, Off>) {
-        if let Some(reply) = &own.reply {
+        if let Some(answer) = own.reply.segment.take() {
+            let len = answer.payload.len() as usize;
             let segment = Segment {
-                header: &reply.header,
+                header: &answer.header,
                 span: 1,
-                source: &Source::Bytes(&[]),
+                source: &Source::Bytes(own.reply.bytes.get(..len).unwrap_or_default()),
                 damage: None,
             };
             self.withheld.release(cx, qp);
-            // Both ends have agreed on a partition: the acknowledgement answers a segment that was taken.
+            // Both ends have agreed on a partition: this answers a segment that was taken.
             let arrival = Arrival {
                 segment,
                 port: own.lane.port(),
                 pkey_index: None,
             };
+            let attended = self.absence.is_waiting();
             let _ = self.accept(false, qp, cx.reborrow(), &arrival);
+            own.unattended |= !attended && self.absence.is_waiting();
         }
-        own.reply = None;
     }
 
-    /// The acknowledgement that is owed to `asker`, if it can go there at once.
-    pub(super) fn reply(&mut self, qp: &Qp, asker: &Held<Qp>) -> Option<TxSegment> {
-        let own = self.transmitter.as_ref()?;
+    /// Gives the answer that is owed to `asker`, if it is short and can go there at once.
+    pub(super) fn reply(
+        &mut self,
+        qp: &Qp,
+        cx: &mut Cx<'_, QpLock, Off>,
+        asker: &Held<Qp>,
+        reply: &mut Reply,
+    ) {
+        if let Some(mut own) = self.transmitter.take() {
+            reply.segment = self.answer(&mut own, qp, cx, asker, &mut reply.bytes);
+            own.flight.clear();
+            self.transmitter = Some(own);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        own: &mut Transmitter,
+        qp: &Qp,
+        cx: &mut Cx<'_, QpLock, Off>,
+        asker: &Held<Qp>,
+        bytes: &mut [u8; MAX_REPLY],
+    ) -> Option<TxSegment> {
         let address = qp.address(self.machine.config());
         if !own.lane.leads_to(&address) || !own.lane.ends_at(asker) {
             return None;
         }
-        let mut reply = self.machine.poll_reply(&own.lane.limits)?;
-        reply.header.set_payload_len(0).ok()?;
+        let most = MAX_REPLY as u32;
+        let mut answer = self.machine.poll_reply(most, &own.lane.limits)?;
+        let payload = answer.payload;
+        let len = payload.len() as usize;
+        let bytes = bytes.get_mut(..len)?;
+        if len > 0 {
+            let loaded = own.flight.load(qp, self, cx, &payload);
+            if loaded.is_err() || own.flight.source().copy_out(0, bytes).is_err() {
+                // Whoever sends it the long way finds out what is wrong.
+                self.machine.put_back(&payload);
+                return None;
+            }
+        }
+        answer.header.set_payload_len(len).ok()?;
         let segment = Segment {
-            header: &reply.header,
+            header: &answer.header,
             span: 1,
-            source: &Source::Bytes(&[]),
+            source: &Source::Bytes(bytes),
             damage: None,
         };
         let taken = qp.hca.count_along(&own.lane, asker, &segment);
-        taken.then_some(reply)
+        taken.then_some(answer)
     }
 
     /// Finds out what to do next; gives the transmitter back if that is nothing.
@@ -389,6 +448,10 @@ impl State {
         own.end = None;
         let waits = core::mem::take(&mut own.waits);
         let absent = core::mem::take(&mut own.absent);
+        let wait = match core::mem::take(&mut own.unattended) {
+            true => self.absence.wait(),
+            false => Wait::Nothing,
+        };
         self.transmitter = Some(own);
         self.withheld.release(cx, qp);
         self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
@@ -398,6 +461,7 @@ impl State {
         Step::End {
             exhausted: exhausted || waits,
             absent,
+            wait,
             events: core::mem::take(&mut self.events),
         }
     }
@@ -504,7 +568,7 @@ impl Qp {
         mut step: Step,
     ) -> Option<KBox<Transmitter>> {
         let mut sent: u32 = 0;
-        let (exhausted, absent, events) = loop {
+        let (exhausted, absent, wait, events) = loop {
             let own = match step {
                 Step::Find(mut own, address) => {
                     own.end = None;
@@ -524,8 +588,9 @@ impl Qp {
                 Step::End {
                     exhausted,
                     absent,
+                    wait,
                     events,
-                } => break (exhausted, absent, events),
+                } => break (exhausted, absent, wait, events),
             };
             let mut guard = cx.lock(&qp.state);
             let (state, mut cx) = guard.split();
@@ -539,6 +604,7 @@ impl Qp {
         if absent {
             Qp::await_memory(qp);
         }
+        Qp::attend(qp, wait);
         qp.deliver(cx, irqs, events);
         None
     }

@@ -423,6 +423,9 @@ pub(crate) fn wqe(wr_id: u64, op: SendOp, len: usize, at: usize) -> SendWqe {
 /// How long a key is in use, between two looks.
 const BUSY_NANOS: u64 = 50_000;
 
+/// Bytes of a response that may go ahead of a request.
+const SHORT: u32 = 64;
+
 impl World {
     pub(crate) fn new(qp_type: QpType, memory: usize, faults: Faults, seed: u64) -> Self {
         let mut nodes = [Node::new(qp_type, memory), Node::new(qp_type, memory)];
@@ -470,9 +473,9 @@ impl World {
                 let now = Instant::from_nanos(self.now);
                 let node = &mut self.nodes[from];
                 let has_output = node.qp.has_output();
-                // A driver may take an acknowledgement ahead of a request.
+                // A driver may take a short response ahead of a request.
                 let reply = if self.now & 1 == 0 {
-                    node.qp.poll_reply(&limits)
+                    node.qp.poll_reply(SHORT, &limits)
                 } else {
                     None
                 };

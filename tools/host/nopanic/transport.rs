@@ -144,7 +144,7 @@ pub fn transmit(
     limits: &TxLimits,
     env: &mut Opaque,
 ) -> Option<TxSegment> {
-    if let Some(reply) = qp.poll_reply(limits) {
+    if let Some(reply) = qp.poll_reply(limits.max_payload, limits) {
         return Some(reply);
     }
     let segment = qp.poll_transmit(now, limits);

@@ -121,6 +121,14 @@ impl Resource {
         self.next != self.end
     }
 
+    /// Whether the answer is one packet with at most so many bytes.
+    fn is_short(&self, most: u32) -> bool {
+        match self.fetch {
+            Fetch::Read { len, .. } => self.count == 1 && len <= most,
+            Fetch::Atomic { .. } | Fetch::Placement(_) => true,
+        }
+    }
+
     /// The end of the part of this answer that a repeated request names, which begins with packet `at`: a peer
     /// may ask for less than before, and for more, of which it gets what this operation has. `None` if it is
     /// another request.
@@ -375,6 +383,28 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         }
         self.pending = false;
         None
+    }
+
+    /// The answer to the newest operation, if it is the only one that is pending, and one packet with at most `most`
+    /// bytes.
+    pub(super) fn poll_short(
+        &mut self,
+        most: u32,
+        config: &QpConfig,
+        limits: &TxLimits,
+    ) -> Option<TxSegment> {
+        let newest = self.get_mut(1)?;
+        if !newest.is_pending() || !newest.is_short(most) {
+            return None;
+        }
+        for age in 2..=self.kept {
+            if self.get_mut(age)?.is_pending() {
+                return None;
+            }
+        }
+        let segment = self.poll(config, limits);
+        self.pending = false;
+        segment
     }
 }
 
