@@ -81,6 +81,8 @@ struct World {
     now: Instant,
     /// By whom, and the datagram.
     log: Vec<(usize, Vec<u8>)>,
+    /// Whether what an end says gets lost.
+    cut: [bool; 2],
 }
 
 fn end(number: u64, key: Option<&str>) -> End {
@@ -106,6 +108,7 @@ impl World {
             ends: [end(1, a), end(2, b)],
             now: Instant::default(),
             log: Vec::new(),
+            cut: [false; 2],
         }
     }
 
@@ -117,7 +120,9 @@ impl World {
             .expect("there is room");
         let datagram = buf[..len].to_vec();
         self.log.push((from, datagram.clone()));
-        let _ = self.deliver(1 - from, &datagram);
+        if !self.cut[from] {
+            let _ = self.deliver(1 - from, &datagram);
+        }
     }
 
     /// Gives `datagram` to an end, and what that says to it to the other one.
@@ -285,6 +290,27 @@ fn every_byte_under_the_tag_counts() {
         assert_eq!(world.ends[1].line.cookie(), cookie);
     }
     assert_eq!(world.ends[1].downs, 0);
+}
+
+/// Whenever a cable dies, one way or both, its ends know within a second, and never while it lives.
+#[test]
+fn a_dead_cable_is_down_within_a_second() {
+    for cut in [[true, true], [true, false], [false, true]] {
+        for phase in 0..40 {
+            let mut world = World::new(None, None);
+            world.run(3000 + phase * 10);
+            assert_eq!(world.up(), [true; 2]);
+            assert_eq!((world.ends[0].downs, world.ends[1].downs), (0, 0));
+            world.cut = cut;
+            world.run(500);
+            assert_eq!(world.up(), [true; 2], "a lost keepalive or two are none");
+            world.run(500);
+            assert_eq!((world.ends[0].downs, world.ends[1].downs), (1, 1));
+            world.cut = [false; 2];
+            world.run(1000);
+            assert_eq!(world.up(), [true; 2]);
+        }
+    }
 }
 
 #[test]
