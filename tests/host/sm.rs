@@ -21,6 +21,7 @@ use check::{
 };
 use nodes::{
     manager,
+    Node,
     Place, //
 };
 use proptest::collection::vec;
@@ -219,6 +220,43 @@ fn isolate(world: &mut World, node: usize) -> Vec<(Place, Place)> {
         world.unplug(*a);
     }
     cables
+}
+
+/// A node as it is after a boot: it has the same GUIDs, and knows nothing of the subnet.
+fn reboot(world: &mut World, node: usize, lids: usize) {
+    let guid = guid_of(world, node).get();
+    world.nodes[node] = match &world.nodes[node] {
+        Node::Switch(switch) => {
+            let ports = usize::from(switch.port_count());
+            Node::Switch(Box::new(nodes::switch(guid, ports, lids)))
+        }
+        Node::Hca(_) => Node::Hca(Box::new(nodes::hca(guid, 2))),
+    };
+}
+
+/// Two nodes at a time that come back without their LIDs get those that they had, whichever of them is the first.
+#[test]
+fn who_comes_back_without_a_lid_gets_the_old_one() {
+    for shape in shapes(10) {
+        let (mut world, limits) = shape.managed();
+        world.settle(LIMIT);
+        let before = lids(&world);
+        for node in 1..world.nodes.len() {
+            let other = 1 + node % (world.nodes.len() - 1);
+            let pulled = [other, node].map(|node| isolate(&mut world, node));
+            world.settle(LIMIT);
+            for (node, cables) in [node, other].into_iter().zip(pulled.into_iter().rev()) {
+                reboot(&mut world, node, limits.lids);
+                assert_eq!(world.lid((node, 1)).get(), 0);
+                for (a, b) in cables {
+                    world.plug(a, b);
+                }
+                world.settle(LIMIT);
+            }
+            check(&world, 0, shape.shortest);
+            assert_eq!(lids(&world), before);
+        }
+    }
 }
 
 /// Datagrams get lost: it takes longer, that is all.
