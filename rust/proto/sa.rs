@@ -278,7 +278,7 @@ impl<S: Storage> Agent<S> {
         if self.generation != manager.generation() {
             self.generation = manager.generation();
             self.job = Job::NONE;
-            self.refresh(manager);
+            self.refresh(manager, now);
             return Next::Again;
         }
         if self.tell_notice(manager) {

@@ -178,7 +178,8 @@ impl<S: Storage> Groups<S> {
         all.position(|member| member.group as usize == group && member.gid == gid)
     }
 
-    fn of(&self, group: usize) -> impl Iterator<Item = &Member> + Clone {
+    /// The members of a group.
+    pub(super) fn of(&self, group: usize) -> impl Iterator<Item = &Member> + Clone {
         let all = self.members.iter();
         all.filter(move |member| member.group as usize == group)
     }

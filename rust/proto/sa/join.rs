@@ -28,6 +28,7 @@ use crate::sm::{
     Manager,
     Passage, //
 };
+use crate::time::Instant;
 use wire::mad::sa::{
     selector,
     status,
@@ -195,6 +196,33 @@ impl<S: Storage> Agent<S> {
                 group.permanent = true;
                 group.record.mtu = record.mtu;
                 group.record.rate = record.rate;
+            }
+        }
+    }
+
+    /// Has IP groups that have members fit a narrower link than there was before. Members learn of it when they join
+    /// again, for which they are asked.
+    pub(super) fn narrow_ip_groups<M: sm::Storage>(
+        &mut self,
+        manager: &mut Manager<M>,
+        now: Instant,
+    ) {
+        let met = manager.narrowest();
+        for index in 0..self.groups.group_slots() {
+            let Some(group) = self.groups.get_mut(index) else {
+                continue;
+            };
+            let record = &mut group.record;
+            let fits =
+                record.mtu <= met.mtu.code() && Rate::from_code(record.rate) <= Some(met.rate);
+            if fits || !mgid::is_ip(record.mgid) {
+                continue;
+            }
+            let rate = Rate::from_code(record.rate).map_or(met.rate, |rate| rate.min(met.rate));
+            record.mtu = record.mtu.min(met.mtu.code());
+            record.rate = rate.code();
+            for member in self.groups.of(index) {
+                manager.ask_to_register(member.port, now);
             }
         }
     }

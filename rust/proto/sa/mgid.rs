@@ -41,11 +41,17 @@ pub(super) fn may_be_given(mgid: Gid) -> bool {
     mgid.is_multicast() && [a, b] != OWN && is_scope(scope(mgid))
 }
 
-/// Whether this is a name of IP over InfiniBand in another partition than that of `pkey` (RFC 4391, section 4).
+/// Whether this is a name of IP over InfiniBand (RFC 4391, section 4).
+pub(super) fn is_ip(mgid: Gid) -> bool {
+    let [_, _, a, b, ..] = mgid.get();
+    IP.iter().any(|(signature, _)| *signature == [a, b])
+}
+
+/// Whether this is a name of IP over InfiniBand in another partition than that of `pkey`.
 pub(super) fn is_elsewhere(mgid: Gid, pkey: PKey) -> bool {
-    let [_, _, a, b, high, low, ..] = mgid.get();
+    let [_, _, _, _, high, low, ..] = mgid.get();
     let there = PKey::new(u16::from_be_bytes([high, low]));
-    IP.iter().any(|(signature, _)| *signature == [a, b]) && there.base() != pkey.base()
+    is_ip(mgid) && there.base() != pkey.base()
 }
 
 /// Whether a scope may be in a GID.
@@ -98,8 +104,10 @@ mod tests {
             assert!(!is_elsewhere(name, PKey::new(0x8001)));
             assert!(!is_elsewhere(name, PKey::new(0x0001)));
             assert!(is_elsewhere(name, PKey::DEFAULT));
+            assert!(is_ip(name));
         }
         let name = own(LINK_LOCAL, Gid::DEFAULT_PREFIX, 1);
+        assert!(!is_ip(name));
         assert!(!is_elsewhere(name, PKey::DEFAULT));
     }
 

@@ -10,6 +10,7 @@ use crate::sm::{
     self,
     Manager, //
 };
+use crate::time::Instant;
 use wire::mad::smp::trap::{
     self,
     GidEvent,
@@ -32,7 +33,7 @@ const ALL_WAYS: u8 = u8::MAX;
 
 impl<S: Storage> Agent<S> {
     /// Takes over what a sweep has found.
-    pub(super) fn refresh<M: sm::Storage>(&mut self, manager: &mut Manager<M>) {
+    pub(super) fn refresh<M: sm::Storage>(&mut self, manager: &mut Manager<M>, now: Instant) {
         // Who has not answered is perhaps not gone.
         let gone_is_gone = !manager.report().trouble;
         self.services.prune(manager, gone_is_gone);
@@ -56,6 +57,7 @@ impl<S: Storage> Agent<S> {
         }
         self.end_ip_groups(manager);
         self.make_ip_groups(manager);
+        self.narrow_ip_groups(manager, now);
         self.groups.wither();
     }
 

@@ -12,6 +12,7 @@ use super::{
     Port,
     Storage, //
 };
+use crate::time::Instant;
 use wire::mad::Notice;
 use wire::{
     Gid,
@@ -175,6 +176,14 @@ impl<S: Storage> Manager<S> {
             rate: Rate::fitting(u32::MAX),
             hops: 0,
         })
+    }
+
+    /// Has a port asked to register anew, by the sweep that this begins.
+    pub(crate) fn ask_to_register(&mut self, port: u32, now: Instant) {
+        if let Some(port) = self.topology.port_mut(port) {
+            port.returned = true;
+            self.request_sweep(now);
+        }
     }
 
     /// What packets meet from one port to another, both given by their indices, as the tables lead them.

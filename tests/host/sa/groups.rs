@@ -12,7 +12,10 @@ use crate::flood::{
     check_group,
     flood, //
 };
-use crate::nodes::Place;
+use crate::nodes::{
+    Node,
+    Place, //
+};
 use crate::shapes::{
     fat_tree,
     guid_of, //
@@ -45,7 +48,9 @@ use wire::mad::sa::{
 use wire::mad::smp::SmState;
 use wire::{
     Gid,
+    Mtu,
     PKey,
+    PortNum,
     QKey, //
 };
 
@@ -266,6 +271,65 @@ fn who_was_cut_off_is_told_to_register() {
     world.sweep(0);
     world.settle(LIMIT);
     assert_eq!(registrations(&world), first + 1);
+}
+
+/// A group of IP hosts that has members fits a cable of a smaller MTU that comes later, and so do those that
+/// depend on it; members are asked to join again, once. Groups of others stay as they are.
+#[test]
+fn a_narrow_cable_comes_to_an_ip_group() {
+    let (mut world, ports) = served(&line(4, 1));
+    let cable = world.cables.of(2).find(|(_, far)| far.0 == 3);
+    let (near, far) = cable.expect("the line has it");
+    world.unplug(near);
+    world.settle(LIMIT);
+    let solicited = {
+        let mut bytes = broadcast(6).get();
+        bytes[12] = 0xff;
+        Gid::new(bytes)
+    };
+    let all = |world: &mut World, at: Place| {
+        let mut told = Vec::new();
+        for version in [4, 6] {
+            let wish = member(world, at, broadcast(version), JOIN_FULL);
+            let mask = JOIN | McMemberRecord::PKEY;
+            told.push(get(world, at, method::SET, mask, &wish));
+        }
+        told.push(join(world, at, solicited, JOIN_FULL));
+        told.push(join(world, at, name(1), JOIN_FULL));
+        let told = told.into_iter().map(|told| told.expect("it joins").mtu);
+        told.collect::<Vec<_>>()
+    };
+    for at in &ports[..2] {
+        assert_eq!(all(&mut world, *at), [5; 4]);
+    }
+    world.settle(LIMIT);
+    let registrations = |world: &World| {
+        let all = ports.iter().map(|at| world.registrations[at]);
+        all.collect::<Vec<_>>()
+    };
+    let before = registrations(&world);
+    for (node, port) in [near, far] {
+        let Node::Switch(switch) = &mut world.nodes[node] else {
+            panic!("a line is of switches");
+        };
+        switch.set_mtu_cap(PortNum::new(port), Mtu::B1024);
+    }
+    world.plug(near, far);
+    world.settle(LIMIT);
+    let mut once = before;
+    // Members, and who comes back.
+    for place in [0, 1, 3] {
+        once[place] += 1;
+    }
+    assert_eq!(registrations(&world), once);
+    assert_eq!(all(&mut world, ports[3]), [3, 3, 3, 5]);
+    assert_eq!(all(&mut world, ports[0]), [3, 3, 3, 5]);
+    world.unplug(near);
+    world.settle(LIMIT);
+    world.sweep(0);
+    world.settle(LIMIT);
+    assert_eq!(registrations(&world), once);
+    assert_eq!(all(&mut world, ports[2]), [3, 3, 3, 5]);
 }
 
 #[test]
