@@ -73,7 +73,16 @@ programs
 opensm_clean
 
 step "The cable breaks and is mended"
+# traps: how often OpenSM has heard that a link has changed.
+traps() {
+	grep -c 'num:128' "$OPENSM_LOG"
+}
+more_traps() {
+	[ "$(traps)" -gt "$told" ]
+}
+told=$(traps)
 run ip link set v1 down
+within 30 more_traps || fail "OpenSM has heard nothing: $(tail -n 30 "$OPENSM_LOG")"
 within 30 switches sib0 1 || fail "the cable is still there"
 run ip link set v1 up
 within 20 switches sib0 2 || fail "the cable has not come back"
