@@ -10,6 +10,7 @@ use crate::host::{
 use crate::ledger::audit;
 use crate::world::{
     config,
+    mask,
     wqe,
     Dice,
     Faults,
@@ -109,6 +110,7 @@ fn packet(dice: &mut Dice, world: &World, to: usize) -> Header {
     header.lrh.vl = Vl::new(if dice.percent(90) { 0 } else { 15 });
     header.bth.opcode = loop {
         let service = match qp.qp_type() {
+            _ if dice.percent(10) => dice.below(8) as u8 * 32,
             QpType::Rc => 0x00,
             QpType::Uc => 0x20,
             _ => 0x60,
@@ -192,7 +194,74 @@ fn request(dice: &mut Dice, wr_id: u64) -> SendWqe {
     request
 }
 
-fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8) {
+/// Whether a queue pair takes no packet in this state.
+fn is_deaf(state: QpState) -> bool {
+    matches!(state, QpState::Reset | QpState::Init | QpState::Err)
+}
+
+/// What a packet may change of a node.
+fn traces(world: &World, node: usize) -> (QpState, bool, Vec<u8>, [usize; 4]) {
+    let node = &world.nodes[node];
+    let counts = [
+        node.host.received.len(),
+        node.host.sent.len(),
+        node.host.events.len(),
+        node.host.recv_queue.len(),
+    ];
+    let has_output = node.qp.has_output();
+    (
+        node.qp.state(),
+        has_output,
+        node.host.memory.clone(),
+        counts,
+    )
+}
+
+/// Has a packet come that somebody forged; one that nobody hears changes nothing.
+fn forge(world: &mut World, node: usize, dice: &mut Dice) {
+    let header = packet(dice, world, node);
+    let len = number(dice).min(4096) as usize;
+    let span = if dice.percent(70) {
+        config(node).mtu.packets(len as u32)
+    } else {
+        number(dice)
+    };
+    let deaf = is_deaf(world.nodes[node].qp.state()).then(|| traces(world, node));
+    let now = world.now;
+    let result = world.nodes[node].take_segment(now, &header, span, &vec![2; len]);
+    if let Some(before) = deaf {
+        assert!(result.is_err());
+        assert_eq!(traces(world, node), before);
+    }
+}
+
+/// Has a queue pair go to a state, if there is a way. What was posted to one that is reset is forgotten.
+fn wander(world: &mut World, node: usize, to: QpState, posted: &mut Vec<bool>) {
+    let end = &mut world.nodes[node];
+    let mask = mask(end.qp.qp_type(), to);
+    if end.modify(to, mask, &config(node)).is_ok() && to == QpState::Reset {
+        posted.clear();
+        end.host.retired.clear();
+        end.host.sent.clear();
+        end.host.received.clear();
+        end.host.recv_queue.clear();
+        end.host.recv_buffers.clear();
+        assert_eq!(end.qp.next_deadline(), None);
+    }
+}
+
+const STATES: [QpState; 7] = [
+    QpState::Reset,
+    QpState::Init,
+    QpState::Rtr,
+    QpState::Rts,
+    QpState::Sqd,
+    QpState::Sqe,
+    QpState::Err,
+];
+
+/// Goes on until the work of both nodes has ended; they change their states so often.
+fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_percent: u8) {
     let faults = Faults {
         longest_span: 4,
         drop_percent: 5,
@@ -203,28 +272,21 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8) {
     let mut posted = [Vec::new(), Vec::new()];
     for _ in 0..steps {
         for (node, posted) in posted.iter_mut().enumerate() {
-            if dice.percent(30) && world.nodes[node].qp.send_space() > 0 {
+            let state = world.nodes[node].qp.state();
+            if state.takes_sends() && dice.percent(30) && world.nodes[node].qp.send_space() > 0 {
                 let request = request(&mut dice, posted.len() as u64);
                 posted.push(request.flags.signaled);
                 // Some buffers are shorter than their message.
                 let len = dice.below(u64::from(request.length.min(3000)) + 9) as usize;
                 world.nodes[node].post(request, vec![1; len.max(8)]);
             }
-            if dice.percent(30) {
+            if state != QpState::Reset && dice.percent(30) {
                 let node = &mut world.nodes[node];
                 node.host.post_recv(dice.below(2000) as u32);
                 node.qp.flush_recv(&mut node.host);
             }
             if dice.percent(packet_percent) {
-                let header = packet(&mut dice, &world, node);
-                let len = number(&mut dice).min(4096) as usize;
-                let span = if dice.percent(70) {
-                    config(node).mtu.packets(len as u32)
-                } else {
-                    number(&mut dice)
-                };
-                let now = world.now;
-                let _ = world.nodes[node].take_segment(now, &header, span, &vec![2; len]);
+                forge(&mut world, node, &mut dice);
             }
             if dice.percent(1) {
                 let now = Instant::from_nanos(world.now + 1_000_000_000);
@@ -234,12 +296,19 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8) {
             if dice.percent(10) && world.nodes[node].qp.state() == QpState::Sqe {
                 world.nodes[node].go(QpState::Rts);
             }
+            if dice.percent(wander_percent) {
+                let to = STATES[dice.below(STATES.len() as u64) as usize];
+                wander(&mut world, node, to, posted);
+            }
         }
         world.transmit();
         world.step();
     }
     for (node, posted) in posted.iter().enumerate() {
         let end = &mut world.nodes[node];
+        if end.qp.state() == QpState::Reset {
+            continue;
+        }
         end.qp.to_error(&mut end.host);
         end.qp.transmitted(&mut end.host);
         assert_eq!(end.qp.next_deadline(), None);
@@ -250,16 +319,38 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8) {
     }
 }
 
+/// Any type of queue pair.
+fn any_type() -> impl Strategy<Value = QpType> {
+    prop_oneof![
+        Just(QpType::Rc),
+        Just(QpType::Uc),
+        Just(QpType::Ud),
+        Just(QpType::Smi),
+        Just(QpType::Gsi)
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_that_comes_does_harm(
-        qp_type in prop_oneof![Just(QpType::Rc), Just(QpType::Uc), Just(QpType::Ud), Just(QpType::Smi), Just(QpType::Gsi)],
+        qp_type in any_type(),
         seed in any::<u64>(),
         steps in 1..150u32,
         packet_percent in 1..50u8,
     ) {
-        storm(qp_type, seed, steps, packet_percent);
+        storm(qp_type, seed, steps, packet_percent, 0);
+    }
+
+    #[test]
+    fn nothing_that_comes_in_any_state_does_harm(
+        qp_type in any_type(),
+        seed in any::<u64>(),
+        steps in 1..150u32,
+        packet_percent in 1..50u8,
+        wander_percent in 1..30u8,
+    ) {
+        storm(qp_type, seed, steps, packet_percent, wander_percent);
     }
 }

@@ -226,7 +226,7 @@ pub(crate) fn config(node: usize) -> QpConfig {
 }
 
 /// The attributes that the way from one state to another takes.
-fn mask(qp_type: QpType, to: QpState) -> AttrMask {
+pub(crate) fn mask(qp_type: QpType, to: QpState) -> AttrMask {
     let names: &[AttrMask] = match (to, qp_type) {
         (QpState::Init, QpType::Rc | QpType::Uc) => {
             &[AttrMask::PKEY_INDEX, AttrMask::PORT, AttrMask::ACCESS_FLAGS]
