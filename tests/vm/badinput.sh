@@ -25,6 +25,12 @@ done
 [ $(($(lines) - before)) -le $CAUSES ] || fail "verbs with wrong arguments flood the log"
 step "Path bits that no port has"
 run user pathbits sib0 sib1
+step "XRC, which the device does not have"
+timeout 30 ibv_xsrq_pingpong -d sib0 -i 1 >/tmp/xsrq 2>&1
+status=$?
+cat /tmp/xsrq
+[ $status = 1 ] || fail "ibv_xsrq_pingpong ends with $status"
+grep -q XRC /tmp/xsrq || fail "ibv_xsrq_pingpong does not say why"
 no_objects
 run user data -n 1
 fabric_down
