@@ -4,15 +4,18 @@
 # vm-long: --kernel stock --timeout 900 -- udp
 # vm-long: --kernel stock --timeout 900 -- handoff matrix
 # vm-long: --kernel stock --timeout 900 -- udp matrix
+# vm-long: --kernel stock --timeout 900 -- handoff faulty
 #
 # perftest between two HCAs: every test, transport and size must finish, with a
 # row of figures for each size. The matrix has every option with every test that
-# knows it.
+# knows it. With faults, packets are lost, doubled and reordered at both HCAs while
+# reliable connections are tested.
 #
-#     perftest.sh [handoff|udp [sizes|matrix]]
+#     perftest.sh [handoff|udp [sizes|matrix|faulty]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/rules.sh"
 
 # Sizes of -a: powers of two from 2 to 8 MiB, or to the MTU.
 CONNECTED_SIZES=23
@@ -136,10 +139,33 @@ sizes() {
 	pair sib0 sib1 ib_send_lat -F -n 100 -s 64 -I 64
 }
 
+# all_reliable SIZE: a run of each test of reliable connections.
+all_reliable() {
+	local size=(-s "$1") kind
+	for kind in send write read; do
+		bandwidth ib_${kind}_bw -c RC "${size[@]}"
+		latency ib_${kind}_lat -c RC "${size[@]}"
+	done
+}
+
+faulty() {
+	local fault probability runs=0
+	for fault in drop duplicate reorder; do
+		for probability in 1 5; do
+			begin_to_suffer "$fault in probability=$probability% seed={N}"
+			all_reliable 8
+			all_reliable 65536
+			latency ib_atomic_lat -A FETCH_AND_ADD
+			end_to_suffer
+		done
+	done
+	echo "$runs runs"
+}
+
 datapath "${1:-handoff}"
 fabric_up
 case ${2:-sizes} in
-sizes | matrix) "${2:-sizes}" ;;
-*) fail "what to run is sizes or matrix, not '$2'" ;;
+sizes | matrix | faulty) "${2:-sizes}" ;;
+*) fail "what to run is sizes, matrix or faulty, not '$2'" ;;
 esac
 fabric_down
