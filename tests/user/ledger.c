@@ -3,17 +3,23 @@
  * The flush ledger: random traffic of random queue pairs comes to a random end,
  * and every work request is accounted for: one completion, in the order of
  * posting, or none if it was unsignaled and went well. Nothing goes well after the
- * first failure of a queue.
+ * first failure of a queue, and that one says why: it is a flush only where something
+ * else has put the queue pair into the error state.
  *
  * Each seed is a case of its own. In the end both queue pairs of a pair are put
  * into the error state and get one more work request for each queue, after whose
- * flush nothing may be missing: so ib_drain_qp() does it.
+ * flush nothing may be missing: so ib_drain_qp() does it. A completion queue that is
+ * too small for that has exactly what it has room for.
+ *
+ * Connections are cut by the fault injector, which wants debugfs.
  */
 
 #include "common.h"
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +44,8 @@
 #define MOST_POSTED 60000
 /* So many cases have come to each end. */
 #define ALL_ENDINGS 100
+/* One pair in so many is unreliable. */
+#define UNRELIABLE_ODDS 4
 
 enum queue_kind { SENDS, RECVS, QUEUES };
 
@@ -51,20 +59,43 @@ enum ending {
 	PEER_STOPPED,
 	PEER_DESTROYED,
 	PEER_RESET,
+	DESTROYED,
+	RESET,
+	DRAINED,
+	OVERRUN,
+	CUT,
 	ENDINGS,
 };
 
-static const char *const ending_names[ENDINGS] = {
-	"stopped", "wrong R_Key", "wrong L_Key", "too long", "not ready",
-	"peer stopped", "peer destroyed", "peer reset",
+/*
+ * What the first send to fail fails with, where the end itself is the first fault;
+ * success: there may be no word of it. Not all ends are some for datagrams.
+ */
+static const struct {
+	const char *name;
+	enum ibv_wc_status due;
+	bool of_datagrams;
+} kinds[ENDINGS] = {
+	[STOPPED] = { "stopped", IBV_WC_WR_FLUSH_ERR, true },
+	[WRONG_RKEY] = { "wrong R_Key", IBV_WC_REM_ACCESS_ERR, false },
+	[WRONG_LKEY] = { "wrong L_Key", IBV_WC_LOC_PROT_ERR, true },
+	[TOO_LONG] = { "too long", IBV_WC_REM_INV_REQ_ERR, false },
+	[NOT_READY] = { "not ready", IBV_WC_RNR_RETRY_EXC_ERR, true },
+	[PEER_STOPPED] = { "peer stopped", IBV_WC_RETRY_EXC_ERR, true },
+	[PEER_DESTROYED] = { "peer destroyed", IBV_WC_RETRY_EXC_ERR, true },
+	[PEER_RESET] = { "peer reset", IBV_WC_RETRY_EXC_ERR, true },
+	[DESTROYED] = { "destroyed", IBV_WC_SUCCESS, true },
+	[RESET] = { "reset", IBV_WC_SUCCESS, true },
+	[DRAINED] = { "drained", IBV_WC_WR_FLUSH_ERR, true },
+	[OVERRUN] = { "overrun", IBV_WC_SUCCESS, true },
+	[CUT] = { "cut", IBV_WC_RETRY_EXC_ERR, true },
 };
 
-/* What the first send to fail fails with, where the end itself is the first fault. */
-static const enum ibv_wc_status ending_due[ENDINGS] = {
-	IBV_WC_WR_FLUSH_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR,
-	IBV_WC_REM_INV_REQ_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
-	IBV_WC_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR,
-};
+/* The peer does not answer any more. */
+static bool is_silent(enum ending ending)
+{
+	return kinds[ending].due == IBV_WC_RETRY_EXC_ERR;
+}
 
 /* What was posted to a queue, and how far its completions have come. */
 struct ledger {
@@ -80,7 +111,13 @@ struct ledger {
 struct party {
 	struct end end;
 	uint32_t qp_num;
+	struct ibv_ah *ah;
+	/* Its own, which is too small and is not polled before the end. */
+	struct ibv_cq *small;
+	bool overrun;
 	struct ledger ledgers[QUEUES];
+	/* This program has put the queue pair into the error state. */
+	bool stopped;
 	/* Nothing more may complete. */
 	bool closed;
 	/* What completes is followed by as much. */
@@ -94,6 +131,9 @@ static uint8_t *memory[2];
 static struct party parties[MOST_PAIRS][2];
 static int pairs, depth;
 static enum ending endings[MOST_PAIRS];
+static enum ibv_qp_type types[MOST_PAIRS];
+/* The end has been brought about. */
+static bool is_ended[MOST_PAIRS];
 static struct rng rng;
 static uint64_t seed = 1, accepted, total, least;
 /* How often traffic came to each end, and how often with the status that is due. */
@@ -107,6 +147,36 @@ static uint64_t id(int pair, enum queue_kind queue, int index)
 static bool *signaled(struct ledger *ledger, int index)
 {
 	return &ledger->signaled[index % ARRAY_SIZE(ledger->signaled)];
+}
+
+/* Whether the first failure of a queue may have this status. */
+static bool is_explained(int pair, int at, enum queue_kind queue,
+			 enum ibv_wc_status status)
+{
+	const struct party *party = &parties[pair][at];
+	enum ending ending = endings[pair];
+	bool reliable = types[pair] == IBV_QPT_RC;
+
+	switch (status) {
+	case IBV_WC_WR_FLUSH_ERR:
+		if (party->stopped || party->small)
+			return true;
+		/* The peer has asked for what it must not. */
+		if (at && is_ended[pair] && reliable &&
+		    (ending == WRONG_RKEY || ending == TOO_LONG))
+			return true;
+		/* A send that fails is told before the receives. */
+		return queue == RECVS && reliable &&
+		       party->ledgers[SENDS].failed;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return queue == SENDS && reliable;
+	case IBV_WC_LOC_LEN_ERR:
+		return queue == RECVS && at && ending == TOO_LONG;
+	default:
+		return queue == SENDS && !at && is_ended[pair] &&
+		       status == kinds[ending].due;
+	}
 }
 
 static void recv_one(int pair, int at, uint32_t length);
@@ -127,7 +197,7 @@ static void on_completion(int at, const struct ibv_wc *wc)
 	ledger = &party->ledgers[queue];
 #define RIGHT(condition, what)                                                \
 	check(condition, "seed %llu, pair %d (%s), side %d, %s %d of %d, '%s': %s", \
-	      (unsigned long long)seed, pair, ending_names[endings[pair]], at, \
+	      (unsigned long long)seed, pair, kinds[endings[pair]].name, at,  \
 	      queue == SENDS ? "send" : "receive", index, ledger->posted,     \
 	      ibv_wc_status_str(wc->status), what)
 	RIGHT(!party->closed, "after the end");
@@ -144,9 +214,12 @@ static void on_completion(int at, const struct ibv_wc *wc)
 	} else {
 		RIGHT(!ledger->failed || wc->status == IBV_WC_WR_FLUSH_ERR,
 		      "two causes");
+		RIGHT(ledger->failed ||
+			      is_explained(pair, at, queue, wc->status),
+		      "nothing explains that");
 		if (!ledger->failed && queue == SENDS && !at)
 			ended_with_due[endings[pair]] +=
-				wc->status == ending_due[endings[pair]];
+				wc->status == kinds[endings[pair]].due;
 		ledger->failed = true;
 	}
 #undef RIGHT
@@ -160,15 +233,49 @@ static void on_completion(int at, const struct ibv_wc *wc)
 		recv_one(pair, at, MOST_LENGTH);
 }
 
-static bool reap(int at)
+static int reap_from(struct ibv_cq *cq, int at)
 {
 	struct ibv_wc wc[16];
-	int count = ibv_poll_cq(cqs[at], ARRAY_SIZE(wc), wc);
+	int count = ibv_poll_cq(cq, ARRAY_SIZE(wc), wc);
 
 	check(count >= 0, "poll_cq: %d", count);
 	for (int i = 0; i < count; i++)
 		on_completion(at, &wc[i]);
 	return count;
+}
+
+static bool reap(int at)
+{
+	return reap_from(cqs[at], at);
+}
+
+/* Takes the events that are there; only completion queues that are too small overrun. */
+static void take_events(int at)
+{
+	struct pollfd fd = { .fd = devices[at].context->async_fd,
+			     .events = POLLIN };
+	struct ibv_async_event event;
+
+	while (poll(&fd, 1, 0) > 0) {
+		bool is_known = false;
+
+		check(!ibv_get_async_event(devices[at].context, &event),
+		      "get_async_event: %m");
+		ibv_ack_async_event(&event);
+		if (event.event_type != IBV_EVENT_CQ_ERR)
+			continue;
+		for (int pair = 0; pair < pairs; pair++) {
+			struct party *party = &parties[pair][at];
+
+			if (!party->small || party->small != event.element.cq)
+				continue;
+			check(!party->overrun, "seed %llu: overrun twice",
+			      (unsigned long long)seed);
+			party->overrun = is_known = true;
+		}
+		check(is_known, "seed %llu: another queue has overrun",
+		      (unsigned long long)seed);
+	}
 }
 
 static void reap_for(uint32_t ms)
@@ -181,9 +288,11 @@ static void reap_for(uint32_t ms)
 	} while (now_ms() < end);
 }
 
-static uint32_t some_length(int posted)
+static uint32_t some_length(int pair, int posted)
 {
-	return rng_once_in(&rng, posted < depth ? LONG_ODDS : LONG_ODDS_LATER) ?
+	return types[pair] != IBV_QPT_UD &&
+			       rng_once_in(&rng, posted < depth ? LONG_ODDS :
+								  LONG_ODDS_LATER) ?
 		       rng_below(&rng, MOST_LENGTH) :
 		       rng_below(&rng, 500);
 }
@@ -202,6 +311,12 @@ static void recv_one(int pair, int at, uint32_t length)
 	accepted++;
 }
 
+static bool is_atomic(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       op == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
 static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
 		     uint32_t bad_rkey, uint32_t bad_lkey, bool is_signaled)
 {
@@ -216,8 +331,22 @@ static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
 		.opcode = op,
 		.send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0) |
 			      (rng_once_in(&rng, 8) ? IBV_SEND_FENCE : 0),
-		.wr.rdma = { (uintptr_t)memory[!at], mrs[!at]->rkey ^ bad_rkey },
 	};
+	uint64_t remote = (uintptr_t)memory[!at];
+	uint32_t rkey = mrs[!at]->rkey ^ bad_rkey;
+
+	if (types[pair] == IBV_QPT_UD) {
+		wr.wr.ud.ah = party->ah;
+		wr.wr.ud.remote_qpn = parties[pair][!at].qp_num;
+		wr.wr.ud.remote_qkey = QKEY;
+	} else if (is_atomic(op)) {
+		sge.length = 8;
+		wr.wr.atomic.remote_addr = remote;
+		wr.wr.atomic.rkey = rkey;
+	} else {
+		wr.wr.rdma.remote_addr = remote;
+		wr.wr.rdma.rkey = rkey;
+	}
 
 	*signaled(ledger, ledger->posted++) = is_signaled;
 	if (is_signaled)
@@ -226,14 +355,18 @@ static void send_one(int pair, int at, enum ibv_wr_opcode op, uint32_t length,
 	accepted++;
 }
 
-static enum ibv_wr_opcode some_op(void)
+static enum ibv_wr_opcode some_op(int pair)
 {
+	/* Each service has more than the one before. */
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
 		IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
 
-	return ops[rng_below(&rng, ARRAY_SIZE(ops))];
+	return ops[rng_below(&rng, types[pair] == IBV_QPT_UD ? 2 :
+				   types[pair] == IBV_QPT_UC ? 4 :
+							       ARRAY_SIZE(ops))];
 }
 
 /* How many sends there is room for, but for the last one. */
@@ -259,7 +392,8 @@ static void send_some(int pair, int at, int most)
 		/* Else nobody would know that more may follow. */
 		bool must_tell = party->goes_on && ledger->told <= ledger->next;
 
-		send_one(pair, at, some_op(), some_length(ledger->posted), 0, 0,
+		send_one(pair, at, some_op(pair),
+			 some_length(pair, ledger->posted), 0, 0,
 			 rng_once_in(&rng, 3) || must_tell);
 	}
 }
@@ -290,15 +424,76 @@ static void close_party(struct party *party, int at)
 	party->closed = true;
 }
 
+static void destroy_party(struct party *party)
+{
+	check(!ibv_destroy_qp(party->end.qp), "destroy_qp: %m");
+	party->end.qp = NULL;
+}
+
+static void stop_party(struct party *party)
+{
+	party->stopped = true;
+	end_to(&party->end, IBV_QPS_ERR);
+}
+
+static void order(int at, const char *rule)
+{
+	const struct device *device = &devices[at];
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/sib/%s/%u/faults",
+		 device->name, device->port);
+	fd = open(path, O_WRONLY);
+	check(fd >= 0, "%s: %m", path);
+	check(write(fd, rule, strlen(rule)) == (ssize_t)strlen(rule),
+	      "%s: %s: %m", path, rule);
+	close(fd);
+}
+
+/* Rules of the fault injector are to go. */
+static bool has_cut;
+
+/* Nothing comes to either side any more. */
+static void cut(struct party *party)
+{
+	has_cut = true;
+	for (int at = 0; at < 2; at++) {
+		char rule[64];
+
+		snprintf(rule, sizeof(rule), "drop in qp=0x%x",
+			 party[at].qp_num);
+		order(at, rule);
+	}
+}
+
 /* Brings the end about, from the first side of the pair. */
 static void end_traffic(int pair)
 {
 	struct party *party = parties[pair];
 
 	ended[endings[pair]]++;
+	is_ended[pair] = true;
 	switch (endings[pair]) {
 	case STOPPED:
-		end_to(&party[0].end, IBV_QPS_ERR);
+	case OVERRUN:
+		stop_party(&party[0]);
+		break;
+	case DESTROYED:
+		destroy_party(&party[0]);
+		close_party(&party[0], 0);
+		return;
+	case RESET:
+		end_to(&party[0].end, IBV_QPS_RESET);
+		close_party(&party[0], 0);
+		return;
+	case DRAINED:
+		check(!end_try(&party[0].end, IBV_QPS_SQD) ||
+			      end_state(&party[0].end) == IBV_QPS_ERR,
+		      "to SQD: state %d", end_state(&party[0].end));
+		break;
+	case CUT:
+		cut(party);
 		break;
 	case WRONG_RKEY:
 		if (has_room(pair, 0))
@@ -320,11 +515,10 @@ static void end_traffic(int pair)
 				 rng_once_in(&rng, 2));
 		break;
 	case PEER_STOPPED:
-		end_to(&party[1].end, IBV_QPS_ERR);
+		stop_party(&party[1]);
 		break;
 	case PEER_DESTROYED:
-		check(!ibv_destroy_qp(party[1].end.qp), "destroy_qp: %m");
-		party[1].end.qp = NULL;
+		destroy_party(&party[1]);
 		close_party(&party[1], 1);
 		break;
 	case PEER_RESET:
@@ -334,6 +528,8 @@ static void end_traffic(int pair)
 	case ENDINGS:
 		break;
 	}
+	if (is_silent(endings[pair]) && has_room(pair, 0))
+		send_one(pair, 0, IBV_WR_SEND, 10, 0, 0, true);
 	send_some(pair, 0, rng_below(&rng, 4));
 }
 
@@ -354,10 +550,39 @@ static void drain(int pair)
 		if (party->closed)
 			continue;
 		if (end_state(&party->end) != IBV_QPS_ERR)
-			end_to(&party->end, IBV_QPS_ERR);
+			stop_party(party);
+		if (party->small)
+			continue;
 		send_one(pair, at, IBV_WR_SEND, 0, 0, 0, false);
 		recv_one(pair, at, 0);
 	}
+}
+
+/* A queue that has overrun holds as much as it can, and gets no more. */
+static void settle_overrun(int pair, int at)
+{
+	struct party *party = &parties[pair][at];
+	uint64_t end = now_ms() + DUE_MS;
+	int count = 0, more;
+
+	while (!party->overrun) {
+		take_events(at);
+		reap_for(0);
+		check(now_ms() < end,
+		      "seed %llu, pair %d: %d receives, and %d completions have not overrun",
+		      (unsigned long long)seed, pair,
+		      party->ledgers[RECVS].posted, party->small->cqe);
+	}
+	while ((more = reap_from(party->small, at)))
+		count += more;
+	check(count == party->small->cqe,
+	      "seed %llu, pair %d: %d completions of %d before the overrun",
+	      (unsigned long long)seed, pair, count, party->small->cqe);
+	check(end_state(&party->end) == IBV_QPS_ERR,
+	      "seed %llu, pair %d: state %d after the overrun",
+	      (unsigned long long)seed, pair, end_state(&party->end));
+	send_some(pair, at, 1);
+	party->closed = true;
 }
 
 static void settle(int pair)
@@ -368,36 +593,72 @@ static void settle(int pair)
 		struct party *party = &parties[pair][at];
 		const struct ledger *ledgers = party->ledgers;
 
+		if (party->small)
+			settle_overrun(pair, at);
 		while (!party->closed && !is_settled(party)) {
 			reap_for(0);
 			check(now_ms() < end,
 			      "seed %llu, pair %d (%s), side %d: %d of %d sends and %d of %d receives",
 			      (unsigned long long)seed, pair,
-			      ending_names[endings[pair]], at,
+			      kinds[endings[pair]].name, at,
 			      ledgers[SENDS].next, ledgers[SENDS].posted,
 			      ledgers[RECVS].next, ledgers[RECVS].posted);
 		}
 	}
 }
 
+/* A completion queue that cannot hold what comes of `depth` receives; NULL: there is none. */
+static struct ibv_cq *small_cq(int at)
+{
+	for (int tries = 0; tries < 2; tries++) {
+		uint32_t size = tries ? 1 : 1 + rng_below(&rng, depth);
+		struct ibv_cq *cq = ibv_create_cq(devices[at].context, size,
+						  NULL, NULL, 0);
+
+		check(cq, "create_cq: %m");
+		if (cq->cqe < depth)
+			return cq;
+		check(!ibv_destroy_cq(cq), "destroy_cq: %m");
+	}
+	return NULL;
+}
+
 static void create_pair(int pair, bool goes_on)
 {
 	struct path_options path = default_path;
+	struct ibv_cq *small = NULL;
 
-	endings[pair] = rng_below(&rng, ENDINGS);
+	types[pair] = !rng_once_in(&rng, UNRELIABLE_ODDS) ? IBV_QPT_RC :
+		      rng_once_in(&rng, 2)		  ? IBV_QPT_UC :
+							    IBV_QPT_UD;
+	is_ended[pair] = false;
+	do {
+		endings[pair] = rng_below(&rng, ENDINGS);
+	} while (types[pair] == IBV_QPT_UD && !kinds[endings[pair]].of_datagrams);
+	if (endings[pair] == OVERRUN) {
+		small = small_cq(0);
+		if (!small)
+			endings[pair] = STOPPED;
+	}
 	path.timeout = 8;
 	path.retries = 1;
 	/* Else what is sent too early is the end. */
-	path.rnr_retries = goes_on && endings[pair] != NOT_READY ? 7 : 1;
+	path.rnr_retries = endings[pair] != NOT_READY &&
+					   (goes_on || is_silent(endings[pair])) ?
+				   7 :
+				   1;
 	if (goes_on)
 		path.min_rnr_timer = FIRST_RNR_TIMER + rng_below(&rng, RNR_TIMERS);
 	path.rd_atomic = 1 + rng_below(&rng, 4);
 	for (int at = 0; at < 2; at++) {
 		struct party *party = &parties[pair][at];
+		struct ibv_cq *cq = !at && small ? small : cqs[at];
+		struct ibv_ah_attr way = path_to(&devices[at], &devices[!at],
+						 false);
 		struct ibv_qp_init_attr init = {
-			.qp_type = IBV_QPT_RC,
-			.send_cq = cqs[at],
-			.recv_cq = cqs[at],
+			.qp_type = types[pair],
+			.send_cq = cq,
+			.recv_cq = cq,
 			.cap = { .max_send_wr = depth,
 				 .max_recv_wr = depth,
 				 .max_send_sge = 1,
@@ -406,15 +667,38 @@ static void create_pair(int pair, bool goes_on)
 
 		memset(party, 0, sizeof(*party));
 		party->end.device = &devices[at];
-		party->end.type = IBV_QPT_RC;
+		party->end.type = types[pair];
 		party->end.psn = rng_next(&rng) & PSN_MASK;
 		party->end.qp = ibv_create_qp(devices[at].pd, &init);
 		check(party->end.qp, "create_qp: %m");
 		party->qp_num = party->end.qp->qp_num;
-		party->goes_on = goes_on &&
+		party->small = at ? NULL : small;
+		party->goes_on = goes_on && !party->small &&
 				 (!at || endings[pair] != NOT_READY);
+		if (types[pair] != IBV_QPT_UD)
+			continue;
+		party->ah = ibv_create_ah(devices[at].pd, &way);
+		check(party->ah, "create_ah: %m");
 	}
 	end_connect(&parties[pair][0].end, &parties[pair][1].end, &path);
+}
+
+static void destroy_pair(int pair)
+{
+	for (int at = 0; at < 2; at++) {
+		struct party *party = &parties[pair][at];
+
+		if (party->end.qp)
+			destroy_party(party);
+		if (party->small) {
+			check(!reap_from(party->small, at),
+			      "seed %llu: a completion after the end",
+			      (unsigned long long)seed);
+			check(!ibv_destroy_cq(party->small), "destroy_cq: %m");
+		}
+		if (party->ah)
+			check(!ibv_destroy_ah(party->ah), "destroy_ah: %m");
+	}
 }
 
 static void run_seed(uint64_t average)
@@ -437,7 +721,9 @@ static void run_seed(uint64_t average)
 		for (int at = 0; at < 2; at++) {
 			int recvs = rng_below(&rng, depth);
 
-			if (at && endings[pair] == NOT_READY)
+			if (parties[pair][at].small)
+				recvs = depth;
+			else if (at && endings[pair] == NOT_READY)
 				recvs /= 2;
 			else if (more)
 				recvs = depth - 1 - recvs / 4;
@@ -459,12 +745,14 @@ static void run_seed(uint64_t average)
 		settle(pair);
 	reap_for(2);
 	for (int pair = 0; pair < pairs; pair++)
-		for (int at = 0; at < 2; at++)
-			if (parties[pair][at].end.qp)
-				check(!ibv_destroy_qp(parties[pair][at].end.qp),
-				      "destroy_qp: %m");
-	for (int at = 0; at < 2; at++)
+		destroy_pair(pair);
+	for (int at = 0; at < 2; at++) {
+		if (has_cut)
+			order(at, "clear");
+		take_events(at);
 		check(!ibv_destroy_cq(cqs[at]), "destroy_cq: %m");
+	}
+	has_cut = false;
 }
 
 int main(int argc, char **argv)
@@ -498,11 +786,14 @@ int main(int argc, char **argv)
 		device_close(&devices[at]);
 	}
 	for (int ending = 0; ending < ENDINGS; ending++) {
-		printf("%-16s %6u times, %6u with '%s'\n", ending_names[ending],
+		bool is_told = kinds[ending].due != IBV_WC_SUCCESS;
+
+		printf("%-16s %6u times, %6u with '%s'\n", kinds[ending].name,
 		       ended[ending], ended_with_due[ending],
-		       ibv_wc_status_str(ending_due[ending]));
-		check(count < ALL_ENDINGS || ended[ending],
-		      "no traffic has come to the end '%s'", ending_names[ending]);
+		       is_told ? ibv_wc_status_str(kinds[ending].due) : "none");
+		check(count < ALL_ENDINGS ||
+			      (is_told ? ended_with_due[ending] : ended[ending]),
+		      "no traffic has come to the end '%s'", kinds[ending].name);
 	}
 	printf("ledger: %llu cases, %llu work requests, %llu completions, all accounted for, %llu ms\n",
 	       (unsigned long long)count, (unsigned long long)accepted,

@@ -16,6 +16,7 @@
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/rules.sh"
 
 datapath "${1:-handoff}"
 fabric_up
