@@ -181,6 +181,30 @@ static void send_wrong_lkey(struct bench *bench, struct ibv_send_wr *wr,
 	wr->opcode = IBV_WR_SEND;
 }
 
+/* What is the key of all memory for clients in the kernel is none for programs. */
+static void send_key_of_kernel(struct bench *bench, struct ibv_send_wr *wr,
+			       struct ibv_sge *sge)
+{
+	(void)bench;
+	sge->lkey = 0;
+	wr->opcode = IBV_WR_SEND;
+}
+
+static void read_key_of_kernel(struct bench *bench, struct ibv_send_wr *wr,
+			       struct ibv_sge *sge)
+{
+	(void)bench;
+	sge->lkey = 0;
+	wr->opcode = IBV_WR_RDMA_READ;
+}
+
+static void write_key_of_kernel(struct bench *bench, struct ibv_send_wr *wr,
+				struct ibv_sge *sge)
+{
+	(void)bench, (void)sge;
+	wr->wr.rdma.rkey = 0;
+}
+
 static void local_beyond(struct bench *bench, struct ibv_send_wr *wr,
 			 struct ibv_sge *sge)
 {
@@ -300,11 +324,11 @@ static void peer_to_reset(struct bench *bench)
 	end_to(&bench->b, IBV_QPS_RESET);
 }
 
-static void wrong_recv_lkey(struct bench *bench)
+static void post_recvs_with(struct bench *bench, uint32_t lkey)
 {
 	struct ibv_sge sge = sge_remote(bench, RECV_BYTES);
 
-	sge.lkey ^= 0x5a5a5a;
+	sge.lkey = lkey;
 	for (int i = 1; i < RECVS; i++) {
 		struct ibv_recv_wr wr = { .wr_id = RECV + i,
 					  .sg_list = &sge,
@@ -312,6 +336,16 @@ static void wrong_recv_lkey(struct bench *bench)
 
 		post_recv(&bench->b, &wr);
 	}
+}
+
+static void wrong_recv_lkey(struct bench *bench)
+{
+	post_recvs_with(bench, bench->remote_mr->lkey ^ 0x5a5a5a);
+}
+
+static void recv_key_of_kernel(struct bench *bench)
+{
+	post_recvs_with(bench, 0);
 }
 
 #define ACCESS IBV_WC_REM_ACCESS_ERR, FATAL, IBV_WC_WR_FLUSH_ERR, IBV_EVENT_QP_ACCESS_ERR
@@ -334,6 +368,7 @@ static const struct fault faults[] = {
 	{ "WRITE with the key of a region that is gone", write_with_dead_rkey, ACCESS, .recvs = RECVS },
 	{ "WRITE through a window that is not bound", write_through_unbound_window, ACCESS,
 	  .recvs = RECVS },
+	{ "WRITE with R_Key 0", write_key_of_kernel, ACCESS, .recvs = RECVS },
 	{ "SEND that invalidates a region of no window", invalidate_region, ACCESS, .recvs = RECVS },
 	{ "atomic to a QP that has no atomics", atomic, INVALID,
 	  .path = peer_may_only_read, .recvs = RECVS },
@@ -343,6 +378,8 @@ static const struct fault faults[] = {
 	  .path = peer_answers_no_reads, .recvs = RECVS },
 	{ "WRITE with a wrong L_Key", wrong_lkey, LOCAL, .recvs = RECVS },
 	{ "SEND with a wrong L_Key", send_wrong_lkey, LOCAL, .recvs = RECVS },
+	{ "SEND with L_Key 0", send_key_of_kernel, LOCAL, .recvs = RECVS },
+	{ "READ with L_Key 0", read_key_of_kernel, LOCAL, .recvs = RECVS },
 	{ "WRITE from beyond the local end", local_beyond, LOCAL, .recvs = RECVS },
 	{ "WRITE from memory of another PD", write_from_foreign_pd, LOCAL, .recvs = RECVS },
 	{ "READ to memory that may not be written", read_into_frozen, LOCAL, .recvs = RECVS },
@@ -352,6 +389,8 @@ static const struct fault faults[] = {
 	  IBV_WC_REM_INV_REQ_ERR, FATAL, IBV_WC_LOC_LEN_ERR, 0, .recvs = RECVS },
 	{ "receive with a wrong L_Key", send_right, IBV_WC_REM_OP_ERR, FATAL,
 	  IBV_WC_LOC_PROT_ERR, 0, .peer = wrong_recv_lkey, .recvs = 1 },
+	{ "receive with L_Key 0", send_right, IBV_WC_REM_OP_ERR, FATAL,
+	  IBV_WC_LOC_PROT_ERR, 0, .peer = recv_key_of_kernel, .recvs = 1 },
 	{ "no receive", send_right, IBV_WC_RNR_RETRY_EXC_ERR, UNHARMED, 0, 0,
 	  .path = one_rnr_retry, .recvs = 1 },
 	{ "peer destroyed", write_right, GONE, .path = few_retries,
