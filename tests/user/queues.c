@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues that change their size while they hold work, and completion vectors.
+ * Queues that change their size while they hold work, what completions wake their
+ * consumer, and completion vectors.
  */
 
 #include "bench.h"
@@ -101,24 +102,104 @@ static void test_resize_cq(const char *test)
 	bench_destroy(&bench);
 }
 
-/* What was armed before a resize is told after it. */
-static void test_resize_armed(const char *test)
+static void arm(struct ibv_cq *cq, bool solicited_only)
 {
-	struct pollfd fd;
+	check(!ibv_req_notify_cq(cq, solicited_only), "req_notify_cq: %m");
+}
+
+/* Whether the channel of an end tells of this queue within `ms`, and of no other. */
+static bool notified(const char *test, struct end *end, struct ibv_cq *due,
+		     int ms)
+{
+	struct pollfd fd = { .fd = end->channel->fd, .events = POLLIN };
 	struct ibv_cq *cq;
 	void *context;
 
-	begin(false);
-	check(!ibv_req_notify_cq(bench.a.send_cq, 0), "req_notify_cq: %m");
-	resize(test, bench.a.send_cq, 100);
-	message(1, 1);
-	fd = (struct pollfd){ .fd = bench.a.channel->fd, .events = POLLIN };
-	check(poll(&fd, 1, DUE_MS) == 1, "%s: no notification", test);
-	check(!ibv_get_cq_event(bench.a.channel, &cq, &context),
+	if (poll(&fd, 1, ms) != 1)
+		return false;
+	check(!ibv_get_cq_event(end->channel, &cq, &context),
 	      "get_cq_event: %m");
-	check(cq == bench.a.send_cq, "%s: of another queue", test);
 	ibv_ack_cq_events(cq, 1);
+	check(cq == due, "%s: of another queue", test);
+	return true;
+}
+
+/* What was armed before a resize is told after it. */
+static void test_resize_armed(const char *test)
+{
+	struct ibv_cq *cq;
+
+	begin(false);
+	cq = bench.a.send_cq;
+	arm(cq, false);
+	resize(test, cq, 100);
+	message(1, 1);
+	check(notified(test, &bench.a, cq, DUE_MS), "%s: no notification",
+	      test);
 	expect(test, cq, 1, IBV_WC_SUCCESS);
+	bench_destroy(&bench);
+}
+
+static void send_empty(uint64_t wr_id, int flags)
+{
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = flags };
+
+	post_send(&bench.a, &wr);
+}
+
+/*
+ * A queue that waits for solicited completions is told of those and of errors, once, and
+ * of nothing else.
+ */
+static void test_solicited(const char *test)
+{
+	struct ibv_cq *sent, *received;
+
+	begin(false);
+	sent = bench.a.send_cq;
+	received = bench.b.recv_cq;
+	post_recvs(&bench, &bench.b, RECV, 6, RECV_BYTES);
+	arm(sent, true);
+	arm(received, true);
+	send_empty(1, 0);
+	expect(test, sent, 1, IBV_WC_SUCCESS);
+	arrived(test, 0, 1);
+	check(!notified(test, &bench.b, received, QUIET_MS),
+	      "%s: told of a message that is not", test);
+	send_empty(2, IBV_SEND_SOLICITED);
+	expect(test, sent, 2, IBV_WC_SUCCESS);
+	check(notified(test, &bench.b, received, DUE_MS),
+	      "%s: not told of one that is", test);
+	arrived(test, 1, 1);
+	/* That was all. */
+	send_empty(3, IBV_SEND_SOLICITED);
+	arrived(test, 2, 1);
+	check(!notified(test, &bench.b, received, QUIET_MS), "%s: told twice",
+	      test);
+	expect(test, sent, 3, IBV_WC_SUCCESS);
+	check(!notified(test, &bench.a, sent, QUIET_MS),
+	      "%s: told of sends that succeed", test);
+	/* Who waits for all does not get less by waiting for these as well. */
+	arm(received, false);
+	arm(received, true);
+	send_empty(4, 0);
+	arrived(test, 3, 1);
+	check(notified(test, &bench.b, received, DUE_MS),
+	      "%s: not told of any message", test);
+	expect(test, sent, 4, IBV_WC_SUCCESS);
+	/* Errors are solicited, of sends and of receives. */
+	arm(received, true);
+	end_to(&bench.b, IBV_QPS_ERR);
+	check(notified(test, &bench.b, received, DUE_MS),
+	      "%s: not told of receives that are flushed", test);
+	expect_run(test, received, RECV + 4, 2, IBV_WC_WR_FLUSH_ERR);
+	end_to(&bench.a, IBV_QPS_ERR);
+	send_empty(5, 0);
+	check(notified(test, &bench.a, sent, DUE_MS),
+	      "%s: not told of a send that is flushed", test);
+	expect(test, sent, 5, IBV_WC_WR_FLUSH_ERR);
 	bench_destroy(&bench);
 }
 
@@ -314,6 +395,7 @@ static const struct {
 	{ "size of a completion queue", test_resize_cq },
 	{ "size of an armed completion queue", test_resize_armed },
 	{ "size of busy completion queues", test_resize_busy },
+	{ "solicited completions", test_solicited },
 	{ "size of a shared receive queue", test_resize_srq },
 };
 
