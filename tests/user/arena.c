@@ -25,10 +25,13 @@ static void create(struct arena *arena, struct ibv_pd *pd, size_t size,
 	check(arena->mr, "reg_mr: %m");
 }
 
-void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size)
+void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size,
+		  bool huge)
 {
 	arena->file = -1;
-	create(arena, pd, size, MAP_PRIVATE | MAP_ANONYMOUS, ALL_ACCESS);
+	create(arena, pd, size,
+	       MAP_PRIVATE | MAP_ANONYMOUS | (huge ? MAP_HUGETLB : 0),
+	       ALL_ACCESS);
 }
 
 void arena_create_on_demand(struct arena *arena, struct ibv_pd *pd, size_t size,

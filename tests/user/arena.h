@@ -27,7 +27,9 @@ struct arena {
 	int file;
 };
 
-void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size);
+/* `huge`: of huge pages, which there must be. */
+void arena_create(struct arena *arena, struct ibv_pd *pd, size_t size,
+		  bool huge);
 /* As arena_create, of memory that is not pinned, private or shared with a file. */
 void arena_create_on_demand(struct arena *arena, struct ibv_pd *pd, size_t size,
 			    bool shared);

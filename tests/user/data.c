@@ -8,7 +8,8 @@
  * bytes of all messages, and those between them. Each message that completes is
  * compared at once, since a completion promises that its data is there.
  *
- * With -o the memory is not pinned, and its pages are taken away meanwhile.
+ * With -o the memory is of huge pages, or it is not pinned, and its pages are taken
+ * away meanwhile.
  */
 
 #include "data.h"
@@ -45,6 +46,7 @@ int most_pieces = MAX_PIECES;
 
 /* The first letter of the kind of memory, if it is not to be pinned. */
 static char on_demand;
+static bool huge;
 static atomic_bool disturbing;
 static uint64_t disturbances, total_setups;
 
@@ -72,7 +74,7 @@ static void side_create(int at)
 		arena_create_on_demand(&side->arena, devices[at].pd,
 				       ARENA_BYTES, on_demand == 's');
 	else
-		arena_create(&side->arena, devices[at].pd, ARENA_BYTES);
+		arena_create(&side->arena, devices[at].pd, ARENA_BYTES, huge);
 	if (setup.type == IBV_QPT_UD) {
 		struct ibv_ah_attr attr = path_to(&devices[at], &devices[!at],
 						  setup.grh);
@@ -118,6 +120,16 @@ static void *disturb(void *unused)
 /* The code of the time after which an answer is asked for again. */
 static uint32_t ack_timeout;
 
+/* One that the ports of both sides have. */
+static enum ibv_mtu some_mtu(void)
+{
+	uint32_t most = devices[0].port_attr.active_mtu;
+
+	if (devices[1].port_attr.active_mtu < most)
+		most = devices[1].port_attr.active_mtu;
+	return IBV_MTU_256 + rng_below(&rng, most);
+}
+
 static void run_setup(const struct setup *chosen, uint32_t rounds)
 {
 	struct path_options path = default_path;
@@ -126,6 +138,7 @@ static void run_setup(const struct setup *chosen, uint32_t rounds)
 	setup = *chosen;
 	path.timeout = ack_timeout;
 	path.rd_atomic = 1 + rng_below(&rng, 16);
+	path.mtu = some_mtu();
 	path.grh = setup.grh;
 	side_create(0);
 	side_create(1);
@@ -177,7 +190,7 @@ int main(int argc, char **argv)
 	const struct cmdline_option options[] = {
 		{ 'a', "DEV[:PORT]", .text = &names[0] },
 		{ 'b', "DEV[:PORT]", .text = &names[1] },
-		{ 'o', "private|shared", .text = &memory },
+		{ 'o', "private|shared|huge", .text = &memory },
 		{ 't', "rc|uc|ud", .text = &only },
 		{ 'n', "ROUNDS", .u32 = &rounds },
 		{ 'N', "SETUPS", .u32 = &setups },
@@ -189,7 +202,9 @@ int main(int argc, char **argv)
 
 	ack_timeout = default_path.timeout;
 	options_read(argc, argv, options, NULL);
-	if (memory)
+	if (memory && !strcmp(memory, "huge"))
+		huge = true;
+	else if (memory)
 		on_demand = *memory;
 	check(ack_timeout <= MOST_TIMEOUT, "ACK-TIMEOUT is up to %d", MOST_TIMEOUT);
 	rng_seed(&rng, seed);

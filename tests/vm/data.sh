@@ -8,7 +8,7 @@
 #
 # Messages of all kinds and sizes, both ways at once, every byte and every
 # completion checked: between two HCAs, between the ports of one, and from a port
-# to itself.
+# to itself, by path MTUs from 256 bytes up, from and to pages of all sizes.
 #
 #     data.sh [handoff|udp [ROUNDS]]
 #
@@ -18,6 +18,8 @@
 . "$(dirname "$0")/user.sh"
 
 rounds=${2:-10}
+# For two arenas of 12 MiB.
+HUGE_PAGES=16
 
 datapath "${1:-handoff}"
 fabric_up
@@ -25,6 +27,10 @@ step "Between two HCAs"
 run user data -a sib0 -b sib1 -n "$rounds"
 step "From a port to itself"
 run user data -a sib1 -b sib1 -n 2
+step "Huge pages"
+echo $HUGE_PAGES >/proc/sys/vm/nr_hugepages
+run user data -o huge -a sib0 -b sib1 -n 1 -N 1
+echo 0 >/proc/sys/vm/nr_hugepages
 if [ "$rounds" -gt 1 ]; then
 	step "Between the ports of one"
 	run user data -a sib0:1 -b sib0:2 -n 2
