@@ -17,6 +17,7 @@
 #include "mem.h"
 #include "net.h"
 #include "odp.h"
+#include "param.h"
 #include "trace.h"
 
 #endif

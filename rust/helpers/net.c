@@ -26,6 +26,12 @@ struct net_device *sib_helper_netdev_by_name(const char *name)
 	return nsproxy ? dev_get_by_name(nsproxy->net_ns, name) : NULL;
 }
 
+/* The same in the network namespace that is there from the beginning. */
+struct net_device *sib_helper_netdev_initial(const char *name)
+{
+	return dev_get_by_name(&init_net, name);
+}
+
 struct net *sib_helper_netdev_net(const struct net_device *dev)
 {
 	return dev_net(dev);

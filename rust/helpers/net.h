@@ -32,6 +32,7 @@ struct sib_udp_flow {
 struct net_device *sib_helper_netdev_get(struct net_device *dev);
 void sib_helper_netdev_put(struct net_device *dev);
 struct net_device *sib_helper_netdev_by_name(const char *name);
+struct net_device *sib_helper_netdev_initial(const char *name);
 struct net *sib_helper_netdev_net(const struct net_device *dev);
 size_t sib_helper_netdev_name(const struct net_device *dev, char *name,
 			      size_t size);

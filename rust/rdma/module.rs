@@ -10,6 +10,16 @@ use crate::sync::{
 };
 use kernel::prelude::*;
 
+/// The words of the parameter `peers`. They stay until the module is removed.
+pub fn peers() -> impl Iterator<Item = &'static CStr> {
+    (0..).map_while(|index| {
+        // SAFETY: Callable in any context.
+        let word = unsafe { sib_bindings::sib_helper_peer(index) };
+        // SAFETY: A word is terminated, and not written to while the module is there.
+        (!word.is_null()).then(|| unsafe { CStr::from_char_ptr(word) })
+    })
+}
+
 /// A module whose entry points receive tokens.
 pub trait Module: Send + Sync + Sized + 'static {
     /// Runs when the module is loaded.

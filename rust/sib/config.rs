@@ -78,7 +78,7 @@ use rdma::work::{
 use wire::PortNum;
 
 /// The size of a name of a network device with its terminator.
-const NAME_SIZE: usize = 16;
+pub(crate) const NAME_SIZE: usize = 16;
 
 /// The name of a network device, padded with zeros.
 type Name = [u8; NAME_SIZE];
@@ -406,13 +406,23 @@ pub(crate) fn line(page: &[u8]) -> Result<&str> {
     Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
 }
 
-/// `ADDRESS` or `ADDRESS:PORT`.
-fn address(text: &str) -> Result<SocketAddr> {
-    if let Ok(address) = SocketAddr::from_str(text) {
-        return Ok(address);
+/// The other end of a cable: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port.
+///
+/// # Errors
+///
+/// `EINVAL` for anything else, and for an address that no single host has.
+pub(crate) fn remote(text: &str) -> Result<SocketAddr> {
+    let remote = match SocketAddr::from_str(text) {
+        Ok(remote) => remote,
+        Err(_) => {
+            let ip = IpAddr::from_str(text).map_err(|_| EINVAL)?;
+            SocketAddr::new(ip, params::udp_port())
+        }
+    };
+    if remote.ip().is_unspecified() || remote.ip().is_multicast() || remote.port() == 0 {
+        return Err(EINVAL);
     }
-    let ip = IpAddr::from_str(text).map_err(|_| EINVAL)?;
-    Ok(SocketAddr::new(ip, params::udp_port()))
+    Ok(remote)
 }
 
 /// `DEVICE/PORT`.
@@ -531,11 +541,7 @@ impl AttributeOperations<1> for Cable {
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
-        let remote = address(line(page)?)?;
-        if remote.ip().is_unspecified() || remote.ip().is_multicast() || remote.port() == 0 {
-            return Err(EINVAL);
-        }
-        cable.set_far(Far::Switch(remote))
+        cable.set_far(Far::Switch(remote(line(page)?)?))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::guid::{
 };
 use crate::hca::Hca;
 use crate::params;
+use crate::peers::Peers;
 use kernel::debugfs;
 use kernel::device;
 use kernel::faux;
@@ -378,7 +379,21 @@ fn description(underlay: &NetDevice) -> [u8; 64] {
 }
 
 /// Watches the underlays.
-pub(crate) struct Watcher;
+pub(crate) struct Watcher {
+    peers: Peers,
+}
+
+impl Watcher {
+    /// One that has the cables to `peers` follow their network devices.
+    pub(crate) fn new(peers: Peers) -> Self {
+        Self { peers }
+    }
+
+    /// The cables that the parameter asks for.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+}
 
 impl Notify for Watcher {
     fn notify(
@@ -413,5 +428,6 @@ impl Notify for Watcher {
                 enlisted.device.unregister_queued(&mut cx);
             }
         }
+        self.peers.stir();
     }
 }

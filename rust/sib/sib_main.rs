@@ -8,8 +8,8 @@
 //!
 //! - [`link`] makes and removes devices, [`registry`] knows the fabrics that they are on, [`driver`] is what ib_core
 //!   calls, [`hca`] what a device is.
-//! - [`fabric`] is the switch between the devices of one underlay, [`config`] its cables to others; [`rail`] is a
-//!   port that has been moved to another one, [`membership`] says which ports may talk.
+//! - [`fabric`] is the switch between the devices of one underlay, [`config`] and [`peers`] its cables to others;
+//!   [`rail`] is a port that has been moved to another one, [`membership`] says which ports may talk.
 //! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.
 //! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
@@ -42,6 +42,7 @@ mod params;
 mod partition;
 mod payload;
 mod pd;
+mod peers;
 mod qp;
 mod query;
 mod rail;
@@ -57,6 +58,7 @@ use driver::Sib;
 use kernel::configfs::Subsystem;
 use kernel::prelude::*;
 use membership::Partitions;
+use peers::Peers;
 use rdma::ib;
 use rdma::module::{
     Glue,
@@ -158,16 +160,25 @@ impl Module for Loaded {
         unsafe {
             registry::init()
         };
-        let watcher = Notifier::register(Watcher, &mut cx, sleepable)?;
-        Ok(Self {
+        let watcher = Watcher::new(Peers::new(sleepable)?);
+        let watcher = Notifier::register(watcher, &mut cx, sleepable)?;
+        let loaded = Self {
             link: Some(ib::Registration::new(module, sleepable)?),
             watcher: Some(watcher),
             _config: config::register(sleepable)?,
             _partitions: membership::register(sleepable)?,
-        })
+        };
+        // Nothing fails from now on, so what this begins is ended.
+        if let Some(watcher) = &loaded.watcher {
+            watcher.target().peers().begin();
+        }
+        Ok(loaded)
     }
 
-    fn exit(&mut self, _cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
+    fn exit(&mut self, mut cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        if let Some(watcher) = &self.watcher {
+            watcher.target().peers().end(&mut cx, sleepable);
+        }
         // First the devices, then what they use.
         drop(self.link.take());
         drop(self.watcher.take());

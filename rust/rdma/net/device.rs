@@ -14,6 +14,18 @@ const NAME_SIZE: usize = 16;
 /// The largest hardware address, `MAX_ADDR_LEN`.
 const MAX_ADDRESS: usize = 32;
 
+/// `name` with its terminator.
+fn terminated(name: &[u8]) -> Result<[u8; NAME_SIZE]> {
+    let mut text = [0u8; NAME_SIZE];
+    for (to, from) in text.iter_mut().take(NAME_SIZE - 1).zip(name) {
+        *to = *from;
+    }
+    if name.len() >= NAME_SIZE {
+        return Err(ENODEV);
+    }
+    Ok(text)
+}
+
 /// A counted reference to a network device.
 ///
 /// A device that is being unregistered waits for all references: drop this soon after
@@ -52,15 +64,22 @@ impl NetDevice {
     ///
     /// `ENODEV` if there is none, or if the process has no namespace any more.
     pub fn by_name(name: &[u8]) -> Result<Self> {
-        let mut text = [0u8; NAME_SIZE];
-        for (to, from) in text.iter_mut().take(NAME_SIZE - 1).zip(name) {
-            *to = *from;
-        }
-        if name.len() >= NAME_SIZE {
-            return Err(ENODEV);
-        }
+        let text = terminated(name)?;
         // SAFETY: The text is terminated.
         let raw = unsafe { sib_bindings::sib_helper_netdev_by_name(text.as_ptr().cast()) };
+        // INVARIANT: The C side has counted a reference.
+        NonNull::new(raw).map(|raw| Self { raw }).ok_or(ENODEV)
+    }
+
+    /// Finds the device `name` in the initial network namespace.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none.
+    pub fn by_initial_name(name: &[u8]) -> Result<Self> {
+        let text = terminated(name)?;
+        // SAFETY: The text is terminated.
+        let raw = unsafe { sib_bindings::sib_helper_netdev_initial(text.as_ptr().cast()) };
         // INVARIANT: The C side has counted a reference.
         NonNull::new(raw).map(|raw| Self { raw }).ok_or(ENODEV)
     }
