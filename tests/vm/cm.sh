@@ -87,6 +87,11 @@ said() {
 	cat /sys/class/infiniband/sib[01]/ports/*/cm_tx_msgs/"$1" | awk '{ sum += $1 } END { print sum }'
 }
 
+# of_paths: what ib_cm has heard and said of alternate paths: LAPs, then APRs.
+of_paths() {
+	echo "$(heard lap) $(said lap) $(heard apr) $(said apr)"
+}
+
 # ib_cm_counters: all that ib_cm counts.
 ib_cm_counters() {
 	grep . /sys/class/infiniband/sib[01]/ports/*/cm_*/*

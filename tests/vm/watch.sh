@@ -76,6 +76,25 @@ goes_over_by_itself() {
 	levels full
 }
 
+# nothing_established: no connection is.
+nothing_established() {
+	! established
+}
+
+# hca_gone NAME: programs end, be it that nobody has told them to, and so do connections; then
+# all is as it was.
+hca_gone() {
+	kill $client $server
+	wait $client $server
+	within 60 nothing_established || gives_up "a connection is left"
+	no_objects
+	run rdma link del "$([ "$1" = sib1 ] && echo sib0 || echo sib1)"
+	run ip netns del far
+	ip_fabric
+	addresses
+	pings $FAR 56 1
+}
+
 # rc_qpns NAME WHAT: the lqpn or rqpn of all reliable queue pairs of the HCA.
 rc_qpns() {
 	rdma resource show qp link "$1" | grep 'type RC' | sed -n "s/.* $2 \([0-9]*\).*/\1/p"
@@ -114,16 +133,17 @@ mend 1
 
 step "A peer that does nothing for connections of ib_cm is offered nothing"
 echo off >$POLICY/sib1/watch || fail "there is no way to do nothing"
-loads=$(seen loads) questions=$(seen questions)
-consumed=$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)
+[ "$(counted sib0 sent_lap)" -gt 0 ] || gives_up "no LAP has been counted up to now"
+loads=$(seen loads) questions=$(seen questions) laps=$(counted sib0 sent_lap)
 rping_up
 within 30 asked || gives_up "nobody has asked"
 goes_on
 ends 1 'alternate none' || gives_up "there is an alternate path"
 [ "$(seen loads)" = "$loads" ] || gives_up "a path has been loaded"
-[ "$(awk '$1 == "consumed" { print $2 }' /sys/kernel/debug/sib_cm/datagrams)" = "$consumed" ] ||
-	gives_up "a LAP has been sent"
 rping_down
+[ "$(counted sib0 sent_lap)" = "$laps" ] || gives_up "$(($(counted sib0 sent_lap) - laps)) LAPs have been sent"
+# Nobody but ib_cm would take them there.
+[ "$(heard lap)" = 0 ] || gives_up "ib_cm has heard of $(heard lap) LAPs"
 echo full >$POLICY/sib1/watch || fail "there is no way back"
 
 step "What programs say of queue pairs is not believed"
@@ -193,6 +213,9 @@ wait $server || gives_up "status $? of the server"
 cat /tmp/client
 mend 1
 
+# All LAPs and APRs were sib_cm's.
+[ "$(of_paths)" = "0 0 0 0" ] || fail "ib_cm has heard and sent LAPs and APRs: $(of_paths)"
+
 [ "${2:-}" != all ] || {
 	step "The module goes while there is a connection"
 	rping_up
@@ -207,6 +230,14 @@ mend 1
 	kill $client
 	wait $client
 	within 60 ended $server || fail "the server has not heard of the end"
+	run modprobe sib_cm watch=2
+	for device in sib1 sib0; do
+		step "An HCA goes that has a connection: $device"
+		rping_up
+		protected
+		run rdma link del $device
+		hca_gone $device
+	done
 }
 
 # Its dependencies are to stay.

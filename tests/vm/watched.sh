@@ -27,6 +27,11 @@ levels() {
 	echo "$1" >$POLICY/sib0/watch && echo "$1" >$POLICY/sib1/watch || fail "no level $1"
 }
 
+# counted DEVICE NAME: how often the ports of the HCA have counted this.
+counted() {
+	cat /sys/class/infiniband/"$1"/ports/*/hw_counters/"$2" | awk '{ sum += $1 } END { print sum }'
+}
+
 # established: the connections that are.
 established() {
 	grep ' Established ' $SEEN
