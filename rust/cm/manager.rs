@@ -27,7 +27,6 @@ use proto::cm::{
     Conn,
     Event,
     Identity,
-    Reload,
     Source, //
 };
 use rdma::cm::{
@@ -338,7 +337,6 @@ pub(crate) fn identity(shared: &Shared, device: &Device) -> Identity {
         comm_id: shared.comm_id(),
         guid: Guid::new(device.adapter.guid()),
         tid_high: shared.tid_high(),
-        reload: Reload::Unarmed,
     }
 }
 

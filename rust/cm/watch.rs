@@ -48,8 +48,7 @@ use proto::cm::watch::{
 };
 use proto::cm::{
     Env,
-    Identity,
-    Reload, //
+    Identity, //
 };
 use proto::time::{
     Duration,
@@ -331,7 +330,6 @@ impl Watch {
             comm_id: 0,
             guid: Guid::new(guid),
             tid_high: self.tid_high,
-            reload: Reload::Unarmed,
         };
         let now = now();
         if table.count >= MAX_WATCHED {

@@ -94,16 +94,6 @@ use wire::{
 /// Room for additional information in REJ and APR, in bytes.
 const INFO_LEN: usize = 72;
 
-/// Whether the passive side lets an alternate path be replaced by another before it has been used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Reload {
-    /// No: after an APR that was lost for good, the connection has no alternate path any more.
-    Never,
-    /// While the queue pair is not ARMED.
-    #[default]
-    Unarmed,
-}
-
 /// What a connection is given when it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -113,8 +103,6 @@ pub struct Identity {
     pub guid: Guid,
     /// High half of the transaction IDs of its datagrams.
     pub tid_high: u32,
-    /// When alternate paths may be replaced.
-    pub reload: Reload,
 }
 
 /// A connection.

@@ -23,8 +23,7 @@ use super::timing::time;
 use super::{
     is_same,
     padded,
-    Conn,
-    Reload, //
+    Conn, //
 };
 use crate::time::Duration;
 use crate::transport::migration::MigState;
@@ -164,13 +163,9 @@ impl Conn {
     }
 
     /// Whether a path may be taken while there may be one already: this end has one, and the other has not, if
-    /// an APR was lost.
+    /// an APR was lost. A queue pair that is ARMED has a peer that may go over to the old one.
     fn may_reload(&self, env: &Env<'_>) -> bool {
-        self.alternate.is_none()
-            || match self.identity.reload {
-                Reload::Never => false,
-                Reload::Unarmed => env.migration != MigState::Armed,
-            }
+        self.alternate.is_none() || env.migration != MigState::Armed
     }
 
     fn apr(&self, tid: u64, status: u8, info: &[u8], private: &[u8]) -> Cm {
