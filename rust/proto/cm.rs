@@ -55,7 +55,8 @@ pub use event::{
     PathFault,
     Refusal,
     Slot,
-    Source, //
+    Source,
+    Ways, //
 };
 pub use sidr::{
     Resolution,
@@ -154,6 +155,12 @@ fn is_same(one: &Path, other: &Path) -> bool {
     ends(one) == ends(other)
 }
 
+/// Whether a queue pair that has the path `told` uses the path `known`.
+fn is_way_of(told: &Path, known: &Path) -> bool {
+    let ends = |path: &Path| (path.local_gid, path.local_lid, path.remote_lid);
+    ends(told) == ends(known) && (told.subnet_local || told.remote_gid == known.remote_gid)
+}
+
 /// Additional information as messages have it, with its length. What there is no room for is cut off.
 fn padded(info: &[u8]) -> ([u8; INFO_LEN], u8) {
     let mut padded = [0; INFO_LEN];
@@ -203,8 +210,8 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// An order that cannot be carried out changes nothing. Of the other events only [`Event::Migrated`] can be
-    /// refused: when there is no alternate path.
+    /// An order that cannot be carried out changes nothing. Of the other events [`Event::Migrated`] can be refused, when
+    /// there is no alternate path, and [`Event::Moved`], when it is known.
     pub fn step(&mut self, event: Event<'_>, env: &Env<'_>) -> Result<Actions, Refusal> {
         let mut actions = Actions::default();
         match event {
@@ -212,6 +219,7 @@ impl Conn {
             Event::Received(mad, source) => self.received(mad, source, env, &mut actions),
             Event::Tick => self.tick(env, &mut actions),
             Event::Migrated => self.migrated(&mut actions)?,
+            Event::Moved(ways) => self.moved(ways, &mut actions)?,
             Event::Confirmed => self.is_settled = true,
             Event::StaleRep(mad, source) => self.on_stale_rep(mad, source, &mut actions),
             Event::Stale(source) => self.on_stale(&source, env, &mut actions),

@@ -12,7 +12,8 @@ use super::event::{
     Notice,
     PathFault,
     Refusal,
-    Slot, //
+    Slot,
+    Ways, //
 };
 use super::state::{
     Ap,
@@ -22,6 +23,7 @@ use super::state::{
 use super::timing::time;
 use super::{
     is_same,
+    is_way_of,
     padded,
     Conn, //
 };
@@ -231,10 +233,45 @@ impl Conn {
         let Some(path) = self.alternate.take() else {
             return Err(Refusal::Invalid);
         };
+        self.go_over(path, actions);
+        Ok(())
+    }
+
+    /// The queue pair has these paths, after a migration. The consumer may have loaded them without a LAP, or the answer
+    /// to one may have been quicker than the news.
+    pub(super) fn moved(&mut self, ways: &Ways, actions: &mut Actions) -> Result<(), Refusal> {
+        if is_way_of(&ways.primary, &self.primary) {
+            return Err(Refusal::Stale);
+        }
+        let path = self.known(&ways.primary).unwrap_or(ways.primary);
+        let still = ways.alternate;
+        self.alternate = self
+            .alternate
+            .filter(|known| still.is_some_and(|still| is_way_of(&still, known)));
+        self.go_over(path, actions);
+        Ok(())
+    }
+
+    /// The path that a queue pair has, as the ends have told each other of it.
+    pub(super) fn known(&self, told: &Path) -> Option<Path> {
+        let heard = self.heard.any.then_some(self.heard.path);
+        [self.alternate, heard, Some(self.load.path), self.former]
+            .into_iter()
+            .flatten()
+            .find(|known| is_way_of(told, known))
+    }
+
+    /// Whatever is under way goes on by the new path; one that offers this path is answered.
+    fn go_over(&mut self, path: Path, actions: &mut Actions) {
         self.former = Some(self.primary);
         self.primary = path;
         self.is_settled = false;
         self.tell(Notice::Migrated(path), actions);
-        Ok(())
+        if let State::Established(Ap::LapRcvd | Ap::MraLapSent) = self.state {
+            if is_same(&self.heard.path, &path) {
+                self.count(Count::LapRefused, actions);
+                self.reply_apr(ap_status::IS_CURRENT, &[], &[], actions);
+            }
+        }
     }
 }

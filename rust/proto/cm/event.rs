@@ -30,8 +30,10 @@ pub enum Event<'a> {
     Stale(Source),
     /// [`Conn::deadline`](super::Conn::deadline) may have passed. Coming too early does no harm.
     Tick,
-    /// The queue pair has gone over to its alternate path.
+    /// Somebody tells that the queue pair has gone over to the alternate path of the connection.
     Migrated,
+    /// The HCA tells that the queue pair has gone over, and what it has now. This counts, whatever the connection knows.
+    Moved(&'a Ways),
     /// The first packet of the peer has come by the path that the queue pair has gone over to.
     Confirmed,
     /// The HCA is gone.
@@ -128,6 +130,15 @@ pub trait Local {
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault>;
 }
 
+/// The paths that a queue pair has. Without a global route the remote GIDs are not known, and zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// The one in use.
+    pub primary: Path,
+    /// The other one, if there is one.
+    pub alternate: Option<Path>,
+}
+
 /// What is wrong with the local end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFault {
@@ -148,7 +159,7 @@ pub enum Refusal {
     Busy,
     /// It cannot be yet: the peer has not been heard on the new path.
     Again,
-    /// What it answers has been replaced.
+    /// What it answers has been replaced, or what it tells is known.
     Stale,
 }
 

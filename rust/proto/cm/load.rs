@@ -130,7 +130,11 @@ impl Conn {
             | State::Timewait => return self.count(Count::AprStale, actions),
         }
         let path = self.load.path;
-        let status = mad.message::<Apr>().ap_status;
+        let status = match mad.message::<Apr>().ap_status {
+            // The queue pair has gone there meanwhile.
+            ap_status::LOADED if is_same(&path, &self.primary) => ap_status::IS_CURRENT,
+            status => status,
+        };
         match status {
             ap_status::LOADED => self.alternate = Some(path),
             ap_status::UNSUPPORTED => self.can_fail_over = false,

@@ -18,7 +18,8 @@ use proto::cm::{
     Event,
     LapTiming,
     Notice,
-    Order, //
+    Order,
+    Ways, //
 };
 use wire::mad::cm::{
     attr,
@@ -36,6 +37,7 @@ enum Act {
     Wait(usize),
     Order(usize, u8),
     Migrated(usize),
+    Moved(usize, u8, Option<u8>),
     Confirmed(usize),
     Stale(usize, u8),
     StaleRep(usize, usize),
@@ -52,8 +54,10 @@ fn act() -> impl Strategy<Value = Act> {
         8 => end().prop_map(Act::Deliver),
         2 => end().prop_map(Act::Drop),
         3 => end().prop_map(Act::Wait),
-        6 => (end(), 0..11u8).prop_map(|(end, which)| Act::Order(end, which)),
+        6 => (end(), 0..12u8).prop_map(|(end, which)| Act::Order(end, which)),
         1 => end().prop_map(Act::Migrated),
+        1 => (end(), 0..4u8, proptest::option::of(0..4u8))
+            .prop_map(|(end, number, other)| Act::Moved(end, number, other)),
         1 => end().prop_map(Act::Confirmed),
         1 => (end(), 0..2u8).prop_map(|(end, port)| Act::Stale(end, port)),
         1 => (end(), any::<usize>()).prop_map(|(end, which)| Act::StaleRep(end, which)),
@@ -75,6 +79,7 @@ fn order(pair: &mut Pair, end: usize, which: u8, generation: u32) -> bool {
         7 => Order::Depart(&[]),
         8 => Order::Answer(generation, 0, &[], &[]),
         9 => Order::Unload,
+        10 => Order::Destroy,
         _ => {
             let offer = Order::Load(&lap, LapTiming::default(), &[]);
             return pair.try_order(end, offer).is_ok();
@@ -123,6 +128,14 @@ proptest! {
                 }
                 Act::Migrated(end) => {
                     let _ = pair.try_step(end, Event::Migrated);
+                }
+                Act::Moved(end, number, other) => {
+                    let ways = Ways {
+                        primary: path(number),
+                        alternate: other.map(path),
+                    };
+                    let _ = pair.try_step(end, Event::Moved(&ways));
+                    prop_assert_eq!(*pair.conns[end].primary(), path(number));
                 }
                 Act::Confirmed(end) => pair.step(end, Event::Confirmed),
                 Act::Stale(end, port) => {

@@ -27,7 +27,8 @@ use proto::cm::{
     Notice,
     Order,
     Refusal,
-    State, //
+    State,
+    Ways, //
 };
 use proto::transport::MigState;
 use wire::mad::cm::{
@@ -40,7 +41,10 @@ use wire::mad::cm::{
     Mra,
     Path, //
 };
-use wire::Qpn;
+use wire::{
+    Gid,
+    Qpn, //
+};
 
 fn idle() -> State {
     State::Established(Ap::Idle)
@@ -447,6 +451,116 @@ fn migrated_amid_an_offer() {
     pair.order(P, Order::Answer(2, 0, &[], &[]));
     assert_eq!(pair.conns[P].primary(), &path(1).reversed());
     assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
+}
+
+/// What the HCA tells of a queue pair by path `number`, seen from this end.
+fn ways(of_active: bool, number: u8, alternate: Option<u8>) -> Ways {
+    let way = |number: u8| {
+        let seen = if of_active {
+            path(number)
+        } else {
+            path(number).reversed()
+        };
+        // Without a global route nobody knows the GID of the other end.
+        Path {
+            remote_gid: Gid::default(),
+            ..seen
+        }
+    };
+    Ways {
+        primary: way(number),
+        alternate: alternate.map(way),
+    }
+}
+
+/// The program has loaded a path of its own: the connection goes by it none the less.
+#[test]
+fn a_queue_pair_goes_its_own_way() {
+    let mut pair = Pair::established();
+    for end in [A, P] {
+        let ways = ways(end == A, 2, None);
+        pair.step(end, Event::Moved(&ways));
+        assert_eq!(pair.told(end), [Notice::Migrated(ways.primary)]);
+        assert_eq!(pair.conns[end].primary(), &ways.primary);
+        // That is all there is to say.
+        let again = pair.try_step(end, Event::Moved(&ways));
+        assert_eq!(again, Err(Refusal::Stale));
+    }
+    pair.step(A, Event::Confirmed);
+    // Offers come by the new path, and what was sent by the old one is still the peer's.
+    pair.offer(1);
+    let mad = pair.take(A);
+    pair.step(P, Event::Received(&mad, source(true, 1)));
+    assert_eq!(pair.told(P), []);
+    pair.step(P, Event::Received(&mad, source(true, 2)));
+    assert_eq!(pair.told(P), [Notice::LapReceived(1, path(1).reversed())]);
+    pair.order(P, Order::Answer(1, 0, &[], &[]));
+    let apr = pair.take(P);
+    pair.step(A, Event::Received(&apr, source(false, 0)));
+    assert_eq!(pair.told(A), [Notice::AprReceived(0, path(1))]);
+}
+
+/// Another path than the one that was agreed on: that one is gone, unless the queue pair still has it.
+#[test]
+fn a_queue_pair_goes_another_way() {
+    for still in [None, Some(1)] {
+        let mut pair = Pair::loaded();
+        pair.step(P, Event::Moved(&ways(false, 2, still)));
+        let kept = still.map(|number| path(number).reversed());
+        assert_eq!(pair.conns[P].alternate().copied(), kept);
+    }
+    // The GID that is not known of the path in use is known of the one that was agreed on.
+    let mut pair = Pair::loaded();
+    pair.step(P, Event::Moved(&ways(false, 1, None)));
+    assert_eq!(pair.told(P), [Notice::Migrated(path(1).reversed())]);
+    assert_eq!(pair.conns[P].alternate(), None);
+}
+
+/// The news of a migration comes after the LAP that followed it, and its answer.
+#[test]
+fn the_news_of_a_migration_is_late() {
+    let mut pair = Pair::loaded();
+    pair.step(A, Event::Moved(&ways(true, 1, None)));
+    pair.step(A, Event::Confirmed);
+    pair.offer(2);
+    let lap = pair.take(A);
+    pair.step(P, Event::Received(&lap, source(true, 1)));
+    assert_eq!(pair.told(P), [Notice::LapReceived(2, path(2).reversed())]);
+    pair.order(P, Order::Answer(2, 0, &[], &[]));
+    let ways = ways(false, 1, Some(2));
+    pair.step(P, Event::Moved(&ways));
+    assert_eq!(pair.told(P), [Notice::Migrated(ways.primary)]);
+    assert_eq!(pair.conns[P].primary(), &ways.primary);
+    assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
+}
+
+/// The path of an offer under way is in use now: it is of no use as an alternate one.
+#[test]
+fn the_path_that_is_offered_is_in_use() {
+    let mut pair = Pair::offered();
+    pair.step(P, Event::Moved(&ways(false, 1, None)));
+    let apr = pair.take(P);
+    assert_eq!(apr.message::<Apr>().ap_status, ap_status::IS_CURRENT);
+    let late = pair.try_order(P, Order::Answer(1, 0, &[], &[]));
+    assert_eq!(late, Err(Refusal::Invalid));
+    pair.give(A, &apr);
+    assert_eq!(
+        pair.told(A),
+        [Notice::AprReceived(ap_status::IS_CURRENT, path(1))]
+    );
+    pair.expect(idle(), idle());
+
+    // The requester is there first, and the peer takes the path.
+    let mut pair = Pair::offered();
+    pair.step(A, Event::Moved(&ways(true, 1, None)));
+    assert_eq!(pair.conns[A].state(), State::Established(Ap::LapSent));
+    pair.order(P, Order::Answer(1, 0, &[], &[]));
+    pair.carry(P);
+    assert_eq!(
+        pair.told(A)[1..],
+        [Notice::AprReceived(ap_status::IS_CURRENT, path(1))]
+    );
+    assert_eq!(pair.conns[A].alternate(), None);
 }
 
 /// Whatever ends the connection, an offer under way ends with it, once.
