@@ -29,7 +29,8 @@ use proto::time::Instant;
 use proto::transport::MigState;
 use wire::mad::cm::{
     Cm,
-    Message, //
+    Message,
+    Req, //
 };
 
 /// The requester.
@@ -57,11 +58,18 @@ impl Pair {
     }
 
     /// The same, by an end that has none now.
-    pub(crate) fn by(mut conn: Conn) -> Self {
-        let req = request();
-        let order = Event::Order(Order::Connect(&req, b"hello"));
+    pub(crate) fn by(conn: Conn) -> Self {
+        let mut pair = Self::asking(conn, &request());
+        let _ = pair.take(A);
+        pair
+    }
+
+    /// The same by this request, which has not been taken yet.
+    pub(crate) fn asking(mut conn: Conn, req: &Req) -> Self {
+        let order = Event::Order(Order::Connect(req, b"hello"));
         let now = env(Instant::default(), MigState::Migrated);
         assert!(conn.step(order, &now).is_ok());
+        let sent = [vec![conn.datagram(Slot::Request).clone()], Vec::new()];
         let other = Conn::incoming(passive(), conn.datagram(Slot::Request), source(true, 0));
         Self {
             conns: [conn, other],
@@ -69,7 +77,7 @@ impl Pair {
             migration: [MigState::Migrated; 2],
             told: Default::default(),
             counted: Default::default(),
-            sent: Default::default(),
+            sent,
             freed: [false; 2],
         }
     }
