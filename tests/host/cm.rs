@@ -26,6 +26,8 @@ mod setup;
 mod sidr;
 #[path = "cm/stale.rs"]
 mod stale;
+#[path = "cm/strays.rs"]
+mod strays;
 #[path = "cm/timers.rs"]
 mod timers;
 #[path = "cm/unknown.rs"]

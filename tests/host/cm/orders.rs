@@ -22,7 +22,7 @@ use proto::cm::{
 };
 
 /// Leads an end, which it names, to a state.
-type Prepare = fn() -> (Pair, usize);
+pub(crate) type Prepare = fn() -> (Pair, usize);
 
 /// The columns of [`ROWS`].
 const ORDERS: usize = 13;
@@ -32,7 +32,7 @@ const ORDERS: usize = 13;
 ///
 /// The orders are connect, accept, ready, reject, delay, established, disconnect, depart, load, answer, answer to
 /// another LAP, unload; then the queue pair migrates.
-const ROWS: [(State, Prepare, &str); 21] = [
+pub(crate) const ROWS: [(State, Prepare, &str); 21] = [
     (State::Idle, idle, "+..........+."),
     (State::ReqSent, || (Pair::new(), A), "...+.......+."),
     (State::MraReqRcvd, || (delayed(), A), "...+.......+."),
