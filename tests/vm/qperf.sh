@@ -3,7 +3,7 @@
 # vm-long: --kernel stock --timeout 300 -- handoff
 # vm-long: --kernel stock --timeout 300 -- udp
 # vm-long: --kernel stock --timeout 300 -- handoff 1%
-# vm-long: --kernel stock --timeout 300 -- udp 5%
+# vm-long: --kernel stock --timeout 300 -- udp 5% rc_bw rc_lat rc_rdma_read_bw ver_rc_fetch_add
 #
 # qperf between two HCAs: every test of reliable and unreliable connections and of
 # datagrams gives a figure, and those that verify atomics find them right.
