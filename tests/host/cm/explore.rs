@@ -761,6 +761,16 @@ fn no_connection_is_lost_in_longer_walks() {
 }
 
 #[test]
+#[ignore = "takes minutes"]
+fn connections_end_in_longer_walks() {
+    let bounds = Bounds {
+        ends: true,
+        ..QUICK
+    };
+    flawless("quick, with an end", bounds);
+}
+
+#[test]
 fn each_rule_is_needed() {
     for (name, rules) in [
         (
