@@ -126,10 +126,10 @@ impl<T, S: DerefMut<Target = [Option<Entry<T>>]>> Shelf<S> {
         Some(entry.item)
     }
 
-    /// Makes everything due.
-    pub fn hurry(&mut self) {
+    /// Makes everything due at `now`.
+    pub fn hurry(&mut self, now: Instant) {
         for entry in self.entries.iter_mut().flatten() {
-            entry.behind = Some(0);
+            entry.due = entry.due.min(now);
         }
     }
 
@@ -205,8 +205,11 @@ mod tests {
         let mut shelf = Shelf::new(&mut places[..]);
         let long = Duration::from_millis(1000);
         assert_eq!(shelf.put(1, START, long, None), Ok(()));
-        shelf.hurry();
+        assert_eq!(shelf.put(2, START, long, Some(3)), Ok(()));
+        shelf.hurry(START);
+        assert_eq!(shelf.next_due(), Some(START));
         assert_eq!(shelf.take(START), Some(1));
+        assert_eq!(shelf.take(START), Some(2));
         assert_eq!(shelf.len(), 0);
     }
 

@@ -371,7 +371,7 @@ impl Control for Rules {
         hca.set_tap(self.port, Tap::FaultsOut, has(Direction::Out));
         hca.set_tap(self.port, Tap::FaultsIn, has(Direction::In));
         if injector.is_empty() {
-            faults.shelf.hurry();
+            faults.shelf.hurry(now());
             all.alarm = None;
             self.hca.set_fault_clock(all);
         }
