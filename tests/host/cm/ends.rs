@@ -117,7 +117,6 @@ pub(crate) fn active() -> Identity {
         comm_id: ACTIVE_ID,
         guid: Guid::new(0xaa),
         tid_high: 1,
-        ..Identity::default()
     }
 }
 
@@ -126,6 +125,5 @@ pub(crate) fn passive() -> Identity {
         comm_id: PASSIVE_ID,
         guid: Guid::new(0xbb),
         tid_high: 2,
-        ..Identity::default()
     }
 }
