@@ -40,7 +40,7 @@ static void end_hook(pid_t pid)
 	      hook, status);
 }
 
-static void see_events(struct side *side)
+void rails_see_events(struct side *side)
 {
 	struct pollfd fd = { .fd = side->device.context->async_fd,
 			     .events = POLLIN };
@@ -69,14 +69,14 @@ static void see_events(struct side *side)
 	}
 }
 
-static void fill(uint8_t *bytes, uint32_t length, uint64_t seed)
+void rails_fill(uint8_t *bytes, uint32_t length, uint64_t seed)
 {
 	for (uint32_t i = 0; i < length; i++)
 		bytes[i] = seed * 37 + i + (i >> 8) * 11;
 }
 
-static void compare(const char *what, const uint8_t *bytes, uint32_t length,
-		    uint64_t seed)
+void rails_compare(const char *what, const uint8_t *bytes, uint32_t length,
+		   uint64_t seed)
 {
 	for (uint32_t i = 0; i < length; i++)
 		check(bytes[i] == (uint8_t)(seed * 37 + i + (i >> 8) * 11),
@@ -84,8 +84,8 @@ static void compare(const char *what, const uint8_t *bytes, uint32_t length,
 		      length, (unsigned long long)steps);
 }
 
-static void expect(struct side *side, struct ibv_cq *cq, uint64_t wr_id,
-		   struct ibv_wc *wc)
+void rails_expect(struct side *side, struct ibv_cq *cq, uint64_t wr_id,
+		  struct ibv_wc *wc)
 {
 	check(await(cq, wc, DUE_MS), "%s: no completion of %llu in step %llu",
 	      side->device.name, (unsigned long long)wr_id,
@@ -97,7 +97,7 @@ static void expect(struct side *side, struct ibv_cq *cq, uint64_t wr_id,
 	      (unsigned long long)steps);
 }
 
-static void expect_none(struct side *side)
+void rails_expect_none(struct side *side)
 {
 	struct ibv_wc wc;
 
@@ -106,9 +106,9 @@ static void expect_none(struct side *side)
 	      "%s: one completion too many", side->device.name);
 }
 
-static void request(struct side *side, struct side *peer,
-		    enum ibv_wr_opcode opcode, void *local, void *remote,
-		    uint32_t length)
+void rails_request(struct side *side, struct side *peer,
+		   enum ibv_wr_opcode opcode, void *local, void *remote,
+		   uint32_t length)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)local,
 			       .length = length,
@@ -147,8 +147,8 @@ void step(void)
 		struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 };
 
 		lengths[i] = 1 + rng_below(&rng, LONGEST);
-		fill(area->source, lengths[i], 4 * steps + i);
-		fill(area->offered, LONGEST, 4 * steps + 2 + i);
+		rails_fill(area->source, lengths[i], 4 * steps + i);
+		rails_fill(area->offered, LONGEST, 4 * steps + 2 + i);
 		memset(area->written, 0, LONGEST);
 		memset(area->received, 0, LONGEST);
 		memset(area->read, 0, LONGEST);
@@ -157,46 +157,46 @@ void step(void)
 	for (int i = 0; i < 2; i++) {
 		struct side *side = &sides[i], *peer = &sides[!i];
 
-		request(side, peer, IBV_WR_RDMA_WRITE, side->area->source,
+		rails_request(side, peer, IBV_WR_RDMA_WRITE, side->area->source,
 			peer->area->written, lengths[i]);
-		request(side, peer, IBV_WR_SEND, side->area->source, NULL,
+		rails_request(side, peer, IBV_WR_SEND, side->area->source, NULL,
 			lengths[i]);
 		if (!reliable)
 			continue;
-		request(side, peer, IBV_WR_RDMA_READ, side->area->read,
+		rails_request(side, peer, IBV_WR_RDMA_READ, side->area->read,
 			peer->area->offered, lengths[i]);
-		request(side, peer, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		rails_request(side, peer, IBV_WR_ATOMIC_FETCH_AND_ADD,
 			&side->area->fetched, &peer->area->counter, 8);
 	}
 	for (int i = 0; i < 2; i++) {
 		struct side *side = &sides[i];
 
-		expect(side, side->end.send_cq, IBV_WR_RDMA_WRITE, &wc);
-		expect(side, side->end.send_cq, IBV_WR_SEND, &wc);
+		rails_expect(side, side->end.send_cq, IBV_WR_RDMA_WRITE, &wc);
+		rails_expect(side, side->end.send_cq, IBV_WR_SEND, &wc);
 		if (reliable) {
-			expect(side, side->end.send_cq, IBV_WR_RDMA_READ, &wc);
-			expect(side, side->end.send_cq,
+			rails_expect(side, side->end.send_cq, IBV_WR_RDMA_READ, &wc);
+			rails_expect(side, side->end.send_cq,
 			       IBV_WR_ATOMIC_FETCH_AND_ADD, &wc);
 		}
-		expect(side, side->end.recv_cq, 0, &wc);
+		rails_expect(side, side->end.recv_cq, 0, &wc);
 		check(wc.byte_len == lengths[!i], "%u bytes, not %u",
 		      wc.byte_len, lengths[!i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		struct area *area = sides[i].area;
 
-		compare("WRITE", area->written, lengths[!i], 4 * steps + !i);
-		compare("SEND", area->received, lengths[!i], 4 * steps + !i);
+		rails_compare("WRITE", area->written, lengths[!i], 4 * steps + !i);
+		rails_compare("SEND", area->received, lengths[!i], 4 * steps + !i);
 		if (reliable) {
-			compare("READ", area->read, lengths[i],
+			rails_compare("READ", area->read, lengths[i],
 				4 * steps + 2 + !i);
 			check(area->counter == area->fetched + 1,
 			      "counter %llu after %llu",
 			      (unsigned long long)area->counter,
 			      (unsigned long long)area->fetched);
 		}
-		expect_none(&sides[i]);
-		see_events(&sides[i]);
+		rails_expect_none(&sides[i]);
+		rails_see_events(&sides[i]);
 	}
 }
 
@@ -318,7 +318,7 @@ void await_move(void)
 void check_moved(int port)
 {
 	for (int i = 0; i < 2; i++) {
-		see_events(&sides[i]);
+		rails_see_events(&sides[i]);
 		check(sides[i].migrated == 1 && !sides[i].refused,
 		      "%s: %d migrations told, %d failed ones",
 		      sides[i].device.name, sides[i].migrated,
@@ -373,7 +373,7 @@ void rails_connect(void)
 void rails_destroy(void)
 {
 	for (int i = 0; i < 2; i++) {
-		expect_none(&sides[i]);
+		rails_expect_none(&sides[i]);
 		end_destroy(&sides[i].end);
 	}
 }

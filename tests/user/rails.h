@@ -55,6 +55,19 @@ void rails_destroy(void);
 /* One of each operation from both sides at the same time. */
 void step(void);
 
+/* What that is made of: an operation, its completion, no other one, and bytes by a seed. */
+void rails_request(struct side *side, struct side *peer, enum ibv_wr_opcode opcode,
+		   void *local, void *remote, uint32_t length);
+void rails_expect(struct side *side, struct ibv_cq *cq, uint64_t wr_id,
+		  struct ibv_wc *wc);
+void rails_expect_none(struct side *side);
+void rails_fill(uint8_t *bytes, uint32_t length, uint64_t seed);
+void rails_compare(const char *what, const uint8_t *bytes, uint32_t length,
+		   uint64_t seed);
+
+/* Counts the events of paths; those of errors end the program. */
+void rails_see_events(struct side *side);
+
 /* What modify_qp takes to load the path by this port at side `i`. */
 struct ibv_qp_attr path_of(int i, int port);
 int try_modify(struct side *side, struct ibv_qp_attr attr, int mask);
