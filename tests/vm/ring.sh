@@ -7,8 +7,8 @@
 # A ring of three hosts: three switches with a cable between each two of them. At random
 # one host is cut off, then the cable between the other two, while these have a reliable
 # connection of which every byte is checked: it is never lost, and the third host returns.
-# Says how long the connection stood still, and how much of that was after the cable was
-# known to be down.
+# Ends of a cable that has gone silent are down within a second, and the connection does not
+# stand still for long once that is known.
 #
 #     ring.sh [ROUNDS [SEED]]
 
@@ -25,8 +25,8 @@ LINKS=$((2 * HOSTS + 3))
 
 # The debug kernel is a lot slower.
 case $(uname -r) in
-*debug*) soon=120 messages=20 ;;
-*) soon=90 messages=100 ;;
+*debug*) soon=120 messages=20 most=40000 usual=12000 ;;
+*) soon=90 messages=100 most=10000 usual=3000 ;;
 esac
 
 # whole DEVICE: the whole fabric is seen from there.
@@ -75,9 +75,32 @@ longest() {
 	reroutes | awk -v column="$1" '$column > most { most = $column } END { print most + 0 }'
 }
 
+# usual_reroute: half of the stalls in which a cable went down ended as soon after that.
+usual_reroute() {
+	reroutes | awk '$2 > 0 { print $2 }' | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] + 0 }'
+}
+
+DEATHS=/tmp/deaths
+
+# went_down HOST SINCE: how long after that the last cable to the host went down, in milliseconds.
+went_down() {
+	local at
+	at=$(dmesg | sed -n "s/^\[ *\([0-9]*\)\.\([0-9][0-9]\).*the cable of .* to 10\.9\.0\.$1:.* is down.*/\1\2/p" | tail -n 1)
+	echo $(((at - $2) * 10))
+}
+
+# deaths HOST HOST SINCE SINCE: writes down how long it took until both ends of the cable between
+# these were down, the first of which is not heard since then, and the second one.
+deaths() {
+	local first second
+	second=$(went_down "$1" "$3")
+	first=$(went_down "$2" "$4")
+	echo $((first > second ? first : second)) >>$DEATHS
+}
+
 # round NUMBER
 round() {
-	local third=$((RANDOM % HOSTS + 1)) a b began=$SECONDS
+	local third=$((RANDOM % HOSTS + 1)) a b began=$SECONDS unheard alone
 	a=$((third % HOSTS + 1))
 	b=$((a % HOSTS + 1))
 	step "Round $1: host $third is cut off, hosts $a and $b have a connection"
@@ -92,8 +115,12 @@ round() {
 	within "$soon" whole "sib$a" || fail "host $third has not returned"
 	within "$soon" whole "sib$third" || fail "host $third does not see the others"
 	load_goes_on "when the host is back"
-	silence "$a" "$b"
+	lose_way "$a" "$b"
+	unheard=$(uptime)
+	lose_way "$b" "$a"
+	alone=$(uptime)
 	within "$soon" links "sib$third" $((LINKS - 1)) || fail "the cable is still there"
+	deaths "$a" "$b" "$unheard" "$alone"
 	load_goes_on "the other way round"
 	speak "$a" "$b"
 	within "$soon" whole "sib$a" || fail "the cable has not come back"
@@ -115,11 +142,18 @@ for ((host = 1; host <= HOSTS; host++)); do
 done
 printf 'seed %d\n' "$seed"
 : >$STALLS
+: >$DEATHS
 for ((number = 1; number <= rounds; number++)); do
 	round $number
 done
 printf 'the connection stood still %d times, for %d ms at most, %d ms at most after a cable had gone down\n' \
 	"$(wc -l <$STALLS)" "$(longest 1)" "$(longest 2)"
+printf 'half of them for %d ms at most; cables that had gone silent were down after %s ms\n' \
+	"$(usual_reroute)" "$(sort -n $DEATHS | xargs)"
+[ "$(longest 2)" -le $most ] || fail "the connection stood still for long: $(reroutes | xargs)"
+[ "$(usual_reroute)" -le $usual ] || fail "the connection usually stands still for long: $(reroutes | xargs)"
+# A guest that stands still for a moment finds a cable dead late.
+[ "$(sort -n $DEATHS | head -n 1)" -le 1000 ] || fail "no cable was down within a second"
 run rmdir $CONFIG/from*
 for ((host = 1; host <= HOSTS; host++)); do
 	run rdma link del "sib$host"
