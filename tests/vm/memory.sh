@@ -7,7 +7,8 @@
 #
 # What there is to do with memory beside reading and writing it: FLUSH and ATOMIC
 # WRITE, memory windows, registration by work requests of a client in the kernel,
-# and invalidation by the peer.
+# and invalidation by the peer; keys, and regions that go while others write to them
+# by hand-off.
 #
 #     memory.sh [handoff|udp]
 
@@ -16,6 +17,10 @@
 
 datapath "${1:-handoff}"
 fabric_up
+if [ "${1:-handoff}" = handoff ]; then
+	step "Regions"
+	run user regions sib0 sib1
+fi
 step "FLUSH and ATOMIC WRITE"
 run user placement sib0 sib1
 step "Memory windows"

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a memory region promises: keys with a part that cannot be guessed, and that
+ * nothing is written any more once the region, or the queue pair, is gone.
+ *
+ *     regions DEVICE[:PORT] DEVICE[:PORT]
+ *
+ * End `a` asks, end `b` answers.
+ */
+
+#include "bench.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define KEYS 256
+/* Of a key: where its random part begins, and how many values that has. */
+#define RANDOM_SHIFT 24
+#define RANDOM_VALUES 256
+/* Of 256 draws of 256 values, 162 differ on average; not even 100 do once in 10^20 times. */
+#define LEAST_VALUES 100
+
+#define FLOOD_BYTES (1u << 20)
+#define FLOOD_DEPTH 8
+#define FLOOD_ROUNDS 20
+/* Of those that end when the peer has been silent for long enough. */
+#define SILENT_ROUNDS 6
+/* Longer than any message of a flood takes. */
+#define STILL_MS 30
+
+static struct device devices[2];
+
+static void *memory_of(size_t size)
+{
+	void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	check(bytes != MAP_FAILED, "mmap: %m");
+	return bytes;
+}
+
+static struct ibv_mr *reg(int at, void *bytes, size_t size)
+{
+	struct ibv_mr *mr = ibv_reg_mr(devices[at].pd, bytes, size, ALL_ACCESS);
+
+	check(mr, "reg_mr of %zu bytes: %m", size);
+	return mr;
+}
+
+static int count_values(const bool *seen)
+{
+	int count = 0;
+
+	for (int i = 0; i < RANDOM_VALUES; i++)
+		count += seen[i];
+	return count;
+}
+
+/* Keys of one region after the other tell neither the next nor the step to it. */
+static void test_keys(const char *test)
+{
+	bool values[RANDOM_VALUES] = {}, steps[RANDOM_VALUES] = {};
+	uint8_t *bytes = memory_of(4096), last = 0;
+
+	for (int i = 0; i < KEYS; i++) {
+		struct ibv_mr *mr = reg(0, bytes, 4096);
+		uint8_t part = mr->rkey >> RANDOM_SHIFT;
+
+		check(mr->rkey && mr->lkey, "%s: a key is 0", test);
+		values[part] = true;
+		steps[(uint8_t)(part - last)] = true;
+		last = part;
+		check(!ibv_dereg_mr(mr), "dereg_mr: %m");
+	}
+	printf("regions: %d keys with %d random parts and %d steps\n", KEYS,
+	       count_values(values), count_values(steps));
+	check(count_values(values) >= LEAST_VALUES &&
+		      count_values(steps) >= LEAST_VALUES,
+	      "%s: they repeat", test);
+	munmap(bytes, 4096);
+}
+
+/* A flood: messages one behind the other, each with other bytes. */
+static struct flood {
+	struct end a;
+	struct end b;
+	uint8_t *from;
+	uint8_t *to;
+	struct ibv_mr *from_mr;
+	struct ibv_mr *to_mr;
+	uint32_t rkey;
+	uint32_t recv_lkey;
+	/* How many receives have been posted. */
+	int recvs;
+	enum ibv_wr_opcode op;
+	/* How many messages are complete, and with what it ended. */
+	atomic_ulong done;
+	enum ibv_wc_status status;
+	atomic_bool over;
+	pthread_t thread;
+} flood;
+
+static void post_flood(void)
+{
+	struct ibv_sge sge = { (uintptr_t)flood.from, FLOOD_BYTES,
+			       flood.from_mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = flood.op,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)flood.to, flood.rkey },
+	};
+	static uint8_t number;
+
+	/* What is written differs from what was there, if only in a few places. */
+	number++;
+	for (uint32_t at = 0; at < FLOOD_BYTES; at += 512)
+		(flood.op == IBV_WR_RDMA_READ ? flood.to : flood.from)[at] =
+			number;
+	post_send(&flood.a, &wr);
+}
+
+static void *run_flood(void *unused)
+{
+	struct ibv_wc wc;
+
+	(void)unused;
+	for (int i = 0; i < FLOOD_DEPTH; i++)
+		post_flood();
+	for (;;) {
+		check(await(flood.a.send_cq, &wc, DUE_MS), "the flood stalls");
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		atomic_fetch_add(&flood.done, 1);
+		post_flood();
+	}
+	flood.status = wc.status;
+	atomic_store(&flood.over, true);
+	return NULL;
+}
+
+static void post_flood_recv(void)
+{
+	struct ibv_sge sge = { (uintptr_t)flood.to, FLOOD_BYTES,
+			       flood.recv_lkey };
+	struct ibv_recv_wr wr = { .wr_id = flood.recvs++,
+				  .sg_list = &sge,
+				  .num_sge = 1 };
+
+	post_recv(&flood.b, &wr);
+}
+
+static void begin_flood(enum ibv_wr_opcode op)
+{
+	const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = 2 * FLOOD_DEPTH,
+		.recv_depth = 2 * BENCH_DEPTH,
+		.sges = 1,
+	};
+	struct path_options path = default_path;
+
+	memset(&flood, 0, sizeof(flood));
+	flood.op = op;
+	flood.from = memory_of(FLOOD_BYTES);
+	flood.to = memory_of(FLOOD_BYTES);
+	flood.from_mr = reg(0, flood.from, FLOOD_BYTES);
+	flood.to_mr = reg(1, flood.to, FLOOD_BYTES);
+	flood.rkey = flood.to_mr->rkey;
+	flood.recv_lkey = flood.to_mr->lkey;
+	end_create(&flood.a, &devices[0], &options);
+	end_create(&flood.b, &devices[1], &options);
+	path.timeout = 14;
+	path.retries = 4;
+	end_connect(&flood.a, &flood.b, &path);
+	for (uint32_t i = 0; op == IBV_WR_SEND && i < BENCH_DEPTH; i++)
+		post_flood_recv();
+	check(!pthread_create(&flood.thread, NULL, run_flood, NULL),
+	      "no thread");
+	while (atomic_load(&flood.done) < 2) {
+		check(!atomic_load(&flood.over), "the flood ends with '%s'",
+		      ibv_wc_status_str(flood.status));
+		usleep(100);
+	}
+}
+
+/* Nothing is written to these bytes any more. */
+static void expect_still(const char *test, const uint8_t *bytes)
+{
+	static uint8_t copy[FLOOD_BYTES];
+	uint64_t end = now_ms() + STILL_MS;
+
+	memcpy(copy, bytes, FLOOD_BYTES);
+	do {
+		check(!memcmp(copy, bytes, FLOOD_BYTES),
+		      "%s: written after the end, and %lu messages", test,
+		      atomic_load(&flood.done));
+	} while (now_ms() < end);
+}
+
+static void end_flood(const char *test, enum ibv_wc_status due)
+{
+	pthread_join(flood.thread, NULL);
+	check(flood.status == due, "%s: the flood ends with '%s', not '%s'", test,
+	      ibv_wc_status_str(flood.status), ibv_wc_status_str(due));
+	end_destroy(&flood.a);
+	end_destroy(&flood.b);
+	check(!ibv_dereg_mr(flood.from_mr), "dereg_mr: %m");
+	check(!flood.to_mr || !ibv_dereg_mr(flood.to_mr), "dereg_mr: %m");
+	munmap(flood.from, FLOOD_BYTES);
+	munmap(flood.to, FLOOD_BYTES);
+}
+
+/* Once a queue pair is in the error state, its peer writes nothing. */
+static void test_barrier(const char *test)
+{
+	for (int i = 0; i < SILENT_ROUNDS; i++) {
+		begin_flood(IBV_WR_RDMA_WRITE);
+		usleep(500 * i);
+		end_to(&flood.b, IBV_QPS_ERR);
+		expect_still(test, flood.to);
+		end_flood(test, IBV_WC_RETRY_EXC_ERR);
+	}
+}
+
+/* Nor does what its peer answers. */
+static void test_barrier_of_reads(const char *test)
+{
+	for (int i = 0; i < FLOOD_ROUNDS; i++) {
+		begin_flood(IBV_WR_RDMA_READ);
+		usleep(500 * (i % 8));
+		end_to(&flood.a, IBV_QPS_ERR);
+		expect_still(test, flood.from);
+		end_flood(test, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+static void gone(const char *test)
+{
+	check(!ibv_dereg_mr(flood.to_mr), "%s: dereg_mr: %m", test);
+	flood.to_mr = NULL;
+	expect_still(test, flood.to);
+}
+
+/* Once a region is gone, nothing is written to it, and the peer is told. */
+static void test_dereg(const char *test)
+{
+	for (int i = 0; i < FLOOD_ROUNDS; i++) {
+		begin_flood(IBV_WR_RDMA_WRITE);
+		usleep(500 * (i % 8));
+		gone(test);
+		end_flood(test, IBV_WC_REM_ACCESS_ERR);
+	}
+}
+
+/* One receive is found to be bad, and those behind it are flushed. */
+static void expect_receives(const char *test)
+{
+	bool failed = false;
+
+	for (int i = 0; i < flood.recvs; i++) {
+		struct ibv_wc wc;
+
+		check(await(flood.b.recv_cq, &wc, DUE_MS),
+		      "%s: %d of %d receives complete", test, i, flood.recvs);
+		check((int)wc.wr_id == i, "%s: receive %llu instead of %d", test,
+		      (unsigned long long)wc.wr_id, i);
+		if (!failed && wc.status == IBV_WC_SUCCESS)
+			continue;
+		check(wc.status == (failed ? IBV_WC_WR_FLUSH_ERR :
+					     IBV_WC_LOC_PROT_ERR),
+		      "%s: receive %d ends with '%s'", test, i,
+		      ibv_wc_status_str(wc.status));
+		failed = true;
+	}
+	check(failed, "%s: no receive fails", test);
+	expect_none(test, flood.b.recv_cq);
+}
+
+/* The same under receives that are posted. */
+static void test_dereg_posted(const char *test)
+{
+	for (int i = 0; i < FLOOD_ROUNDS; i++) {
+		begin_flood(IBV_WR_SEND);
+		gone(test);
+		/* If the flood has used up all others. */
+		post_flood_recv();
+		expect_receives(test);
+		end_flood(test, IBV_WC_REM_OP_ERR);
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const char *name);
+} tests[] = {
+	{ "keys", test_keys },
+	{ "writes to a queue pair in error", test_barrier },
+	{ "answers to a queue pair in error", test_barrier_of_reads },
+	{ "region gone under writes", test_dereg },
+	{ "region gone under receives", test_dereg_posted },
+};
+
+int main(int argc, char **argv)
+{
+	check(argc == 3, "usage: regions DEV[:PORT] DEV[:PORT]");
+	device_open(&devices[0], argv[1]);
+	device_open(&devices[1], argv[2]);
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		uint64_t began = now_ms();
+
+		tests[i].run(tests[i].name);
+		printf("regions: %s: right, %llu ms\n", tests[i].name,
+		       (unsigned long long)(now_ms() - began));
+		fflush(stdout);
+	}
+	device_close(&devices[0]);
+	device_close(&devices[1]);
+	return 0;
+}
