@@ -15,16 +15,13 @@
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/ip.sh"
 . "$(dirname "$0")/cm.sh"
+. "$(dirname "$0")/nfstree.sh"
 
-EXPORT=/tmp/export
 MOUNT=/tmp/mount
-RDMA_PORT=20049
 
 # client TREE: what the second host does, in a mount namespace of its own.
 client() {
-	mkdir -p $MOUNT
-	run timeout -k 5 60 mount -t nfs -o rdma,port=$RDMA_PORT,vers=4.2,soft,timeo=300 $NEAR:/ $MOUNT
-	grep -q "$MOUNT nfs4 .*proto=rdma" /proc/mounts || fail "not mounted by RDMA"
+	nfs_mount $NEAR $MOUNT
 	run timeout -k 5 200 cp -r "$1" $MOUNT/tree
 	run timeout -k 5 60 dd if=/dev/urandom of=/tmp/bytes bs=1M count=8 status=none
 	run timeout -k 5 60 dd if=/tmp/bytes of=$MOUNT/bytes bs=1M conv=fsync status=none
@@ -32,34 +29,13 @@ client() {
 	run timeout -k 5 200 diff -r "$1" $MOUNT/tree
 	run timeout -k 5 60 cmp /tmp/bytes $MOUNT/bytes
 	run timeout -k 5 60 mv $MOUNT/bytes $MOUNT/tree/bytes
-	run timeout -k 5 60 umount $MOUNT
+	nfs_unmount $MOUNT
 }
 
 if [ "${1:-}" = client ]; then
 	client "$2"
 	exit
 fi
-
-server_up() {
-	mkdir -p $EXPORT /var/lib/nfs/rpc_pipefs /var/lib/nfs/v4recovery /run/rpcbind
-	run mount -t tmpfs tmpfs $EXPORT
-	run modprobe nfsd
-	mountpoint -q /proc/fs/nfsd || run mount -t nfsd nfsd /proc/fs/nfsd
-	run modprobe rpcrdma
-	run rpcbind -w
-	run exportfs -o rw,no_root_squash,no_subtree_check,fsid=0 "*:$EXPORT"
-	run rpc.nfsd -N 3 -G 10 -L 10 --rdma=$RDMA_PORT 2
-	run rpc.mountd -N 3
-	echo Y >/proc/fs/nfsd/v4_end_grace 2>/dev/null
-}
-
-server_down() {
-	run rpc.nfsd 0
-	kill "$(pidof rpc.mountd)" "$(pidof rpcbind)"
-	run exportfs -ua
-	run umount /proc/fs/nfsd
-	run umount $EXPORT
-}
 
 subnet_manager module
 datapath "${1:-handoff}"
@@ -69,13 +45,13 @@ addresses
 	run modprobe sib_cm
 	flood_up
 }
-server_up
+nfs_server_up
 run modprobe nfsv4
 far bash "$0" client "$(dirname "$0")" || fail "the client"
 run cmp /tmp/bytes $EXPORT/tree/bytes
 rm $EXPORT/tree/bytes
 run diff -r "$(dirname "$0")" $EXPORT/tree
-server_down
+nfs_server_down
 [ "${2:-}" != flood ] || {
 	flood_down
 	run rmmod sib_cm

@@ -19,62 +19,15 @@
 . "$(dirname "$0")/ip.sh"
 . "$(dirname "$0")/cm.sh"
 . "$(dirname "$0")/disk.sh"
+. "$(dirname "$0")/nvmedisk.sh"
 . "$(dirname "$0")/rails.sh"
 . "$(dirname "$0")/watched.sh"
-
-TARGET=/sys/kernel/config/nvmet
-NQN=sib-test-disk
-# Seconds without a sign of life; a connection takes some four to go over.
-PATIENCE=30
 
 # The debug kernel takes ten times as long for a packet.
 case $(uname -r) in
 *debug*) size=4M ;;
 *) size=48M ;;
 esac
-
-# target_up: exports a file as a disk at $FAR.
-target_up() {
-	truncate -s 64M /tmp/disk
-	mkdir -p $TARGET/subsystems/$NQN/namespaces/1 $TARGET/ports/1 || fail "nvmet"
-	put 1 $TARGET/subsystems/$NQN/attr_allow_any_host
-	put /tmp/disk $TARGET/subsystems/$NQN/namespaces/1/device_path
-	put 1 $TARGET/subsystems/$NQN/namespaces/1/buffered_io
-	put 1 $TARGET/subsystems/$NQN/namespaces/1/enable
-	put rdma $TARGET/ports/1/addr_trtype
-	put ipv4 $TARGET/ports/1/addr_adrfam
-	put $FAR $TARGET/ports/1/addr_traddr
-	put 4420 $TARGET/ports/1/addr_trsvcid
-	ln -s $TARGET/subsystems/$NQN $TARGET/ports/1/subsystems/$NQN || fail "the target does not listen"
-}
-
-target_down() {
-	run rm $TARGET/ports/1/subsystems/$NQN
-	run rmdir $TARGET/ports/1
-	put 0 $TARGET/subsystems/$NQN/namespaces/1/enable
-	run rmdir $TARGET/subsystems/$NQN/namespaces/1 $TARGET/subsystems/$NQN
-}
-
-# attach: connects to the disk, which is $DISK then.
-attach() {
-	run timeout -k 5 60 nvme connect -t rdma -n $NQN -a $FAR -s 4420 -w $NEAR -i 2 -c 2 -l 120 -k $PATIENCE
-	within 20 found || fail "there is no disk"
-}
-
-found() {
-	local file
-	for file in /sys/class/nvme-subsystem/*/subsysnqn; do
-		[ "$(cat "$file" 2>/dev/null)" = $NQN ] || continue
-		DISK=$(cd "$(dirname "$file")" && ls -d nvme*n1 2>/dev/null | head -n 1)
-		DISK=/dev/$DISK
-		[ -b "$DISK" ] && return
-	done
-	return 1
-}
-
-detach() {
-	run timeout -k 5 60 nvme disconnect -n $NQN
-}
 
 # protected: both ends of all connections have an alternate path, and may migrate.
 protected() {
@@ -115,6 +68,7 @@ datapath "${1:-handoff}"
 ip_fabric_of_one
 case ${2:-} in
 failover)
+	# A connection takes some four seconds to go over.
 	PATIENCE=20
 	run modprobe sib_cm watch=2
 	;;
@@ -124,14 +78,13 @@ flood)
 	flood_up
 	;;
 esac
-run modprobe nvmet-rdma
+nvme_target_up
 run modprobe nvme-rdma
-target_up
-attach
+nvme_attach
 if [ "${2:-}" = failover ]; then
 	failover
-	detach
-	target_down
+	nvme_detach
+	nvme_target_down
 	run rmmod sib_cm
 	run modprobe -r nvme-rdma nvmet-rdma
 	ip_of_one_down
@@ -149,8 +102,8 @@ sync
 echo 3 >/proc/sys/vm/drop_caches
 run cmp -n 8388608 /tmp/bytes "$DISK"
 step "Again, after a new connection"
-detach
-attach
+nvme_detach
+nvme_attach
 run cmp -n 8388608 /tmp/bytes "$DISK"
 
 if [ "${2:-}" = reconnect ]; then
@@ -166,8 +119,8 @@ if [ "${2:-}" = reconnect ]; then
 	wait $job || fail "fio has lost something"
 	dmesg | grep -q 'Successfully reconnected' || fail "nothing has been interrupted"
 fi
-detach
-target_down
+nvme_detach
+nvme_target_down
 [ "${2:-}" != flood ] || {
 	flood_down
 	run rmmod sib_cm
