@@ -55,16 +55,20 @@ subnet_manager() {
 	SUBNET_MANAGER=$1
 }
 
+# ip_opensm_up DEVICE PORT: OpenSM there, which makes the group that IP over InfiniBand
+# needs unless it is told something else.
+ip_opensm_up() {
+	[ -e "$PARTITIONS" ] || partitions <<<"Default=0x7fff, ipoib, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
+	opensm_up "$1" "$2" -P "$PARTITIONS"
+}
+
 # ip_hcas [DEVICE PORT]: HCAs sib0 and sib1, and OpenSM on that port if it is to be.
 ip_hcas() {
 	run modprobe sib
 	underlay sibnet0
 	hca_up sib0 sibnet0
 	hca_up sib1 sibnet0
-	if [ "$SUBNET_MANAGER" = opensm ]; then
-		[ -e "$PARTITIONS" ] || partitions <<<"Default=0x7fff, ipoib, defmember=full: ALL, ALL_SWITCHES=full, SELF=full;"
-		opensm_up "${1:-sib0}" "${2:-1}" -P "$PARTITIONS"
-	fi
+	[ "$SUBNET_MANAGER" = module ] || ip_opensm_up "${1:-sib0}" "${2:-1}"
 	wait_active 60 sib0 sib1
 }
 
