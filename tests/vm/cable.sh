@@ -118,10 +118,11 @@ within 30 switches sib0 2 || fail "no two switches"
 opensm_up sib0
 wait_active 60 sib0 sib1
 tcpdump -i v0 -s 64 -w /tmp/datagrams 'udp port 61515' 2>/dev/null &
+capture=$!
 within 10 test -s /tmp/datagrams || fail "no tcpdump"
 programs
-kill -INT $!
-wait $!
+kill -INT $capture
+wait $capture
 [ "$(datagrams 'udp[6:2] != 0')" -gt 0 ] || fail "no datagrams were seen"
 [ "$(datagrams 'udp[6:2] = 0')" = 0 ] || fail "datagrams without a checksum would overtake others"
 opensm_down
