@@ -31,6 +31,16 @@ veth() {
 	done
 }
 
+# routed DEVICE DEVICE: management datagrams from one go to the LID of the other.
+routed() {
+	timeout 10 smpquery -C "$1" nodedesc "$(($(cat "/sys/class/infiniband/$2/ports/1/lid")))" | grep -q "\.$2\b"
+}
+
+# settled LINKS: so many links are active, and packets find their way from sib0 to sib1 and back.
+settled() {
+	port_active sib0 && port_active sib1 && links sib0 "$1" && routed sib0 sib1 && routed sib1 sib0
+}
+
 # cable NAME NETDEV REMOTE: plugs one end in.
 cable() {
 	printf '$ cable %s: %s to %s\n' "$@"
