@@ -70,6 +70,8 @@ struct End {
     /// Whether its port looks for a link.
     wanted: bool,
     ups: usize,
+    /// That of the last link.
+    mtu: Option<Mtu>,
     downs: usize,
     refused: usize,
     obstacles: Vec<Obstacle>,
@@ -96,6 +98,7 @@ fn end(number: u64, key: Option<&str>) -> End {
         key: key.map(|text| Key(text.into())),
         wanted: true,
         ups: 0,
+        mtu: None,
         downs: 0,
         refused: 0,
         obstacles: Vec::new(),
@@ -194,7 +197,10 @@ impl End {
     fn count(&mut self, change: Change) {
         match change {
             Change::None => {}
-            Change::Up(_) => self.ups += 1,
+            Change::Up(mtu) => {
+                self.ups += 1;
+                self.mtu = Some(mtu);
+            }
             Change::Down => self.downs += 1,
         }
     }
@@ -338,6 +344,40 @@ fn a_key_that_changes_ends_the_cable_until_both_have_it() {
     world.rekey(0, Some("new"));
     world.run(1000);
     assert_eq!(world.up(), [true; 2]);
+}
+
+#[test]
+fn an_mtu_that_changes_is_learnt_by_the_other_end() {
+    // Whether the Bye arrives or not.
+    for lost in [false, true] {
+        let mut world = World::new(None, None);
+        world.run(1000);
+        for (at, mtu, link) in [
+            (0, Mtu::B1024, Mtu::B1024),
+            (0, Mtu::B4096, Mtu::B2048),
+            (1, Mtu::B4096, Mtu::B4096),
+            (1, Mtu::B256, Mtu::B256),
+        ] {
+            let downs = world.ends.each_ref().map(|end| end.downs);
+            let cookie = world.ends[at].line.peer_cookie();
+            let new = world.now.nanos() | 0x77 << 56 | 1;
+            let bye = world.ends[at].line.resize(mtu, new, world.now);
+            assert_eq!(bye, Some(Message::Bye(ByeReason::Mtu)));
+            assert!(!world.ends[at].line.is_up());
+            world.ends[at].downs += 1;
+            if let Some(bye) = bye.filter(|_| !lost) {
+                world.send(at, cookie, bye);
+            }
+            world.run(1000);
+            assert_eq!(world.up(), [true; 2]);
+            for (end, before) in world.ends.iter().zip(downs) {
+                assert_eq!((end.mtu, end.downs), (Some(link), before + 1));
+            }
+            // What is no news disturbs nobody.
+            assert_eq!(world.ends[at].line.resize(mtu, new, world.now), None);
+            assert_eq!(world.up(), [true; 2]);
+        }
+    }
 }
 
 #[test]

@@ -417,7 +417,22 @@ impl Line {
     /// This end has another fabric key, and begins anew with another `cookie`, which is random. Returns the same
     /// as [`Self::leave`].
     pub fn renew(&mut self, cookie: u64, now: Instant) -> Option<Message> {
-        let message = self.leave(ByeReason::Key);
+        self.restart(ByeReason::Key, cookie, now)
+    }
+
+    /// The underlay of this end carries `mtu` from now on. If that is news, this end begins anew, so that the other
+    /// one learns of it; as in [`Self::renew`].
+    pub fn resize(&mut self, mtu: Mtu, cookie: u64, now: Instant) -> Option<Message> {
+        if self.oneself.mtu == mtu {
+            return None;
+        }
+        self.oneself.mtu = mtu;
+        self.restart(ByeReason::Mtu, cookie, now)
+    }
+
+    /// Begins anew. With another cookie, so that the other end notices even if it does not hear the message.
+    fn restart(&mut self, reason: ByeReason, cookie: u64, now: Instant) -> Option<Message> {
+        let message = self.leave(reason);
         self.cookie = cookie.max(1);
         self.obstacle = None;
         self.questioned = None;

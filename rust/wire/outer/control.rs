@@ -201,6 +201,8 @@ pub enum ByeReason {
     Silence = 2,
     /// The fabric key of the sender has changed: the next handshake shows whether the receiver has it.
     Key = 3,
+    /// The underlay of the sender carries packets of another size: the next handshake tells which.
+    Mtu = 4,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -233,6 +235,7 @@ impl Bye {
             1 => ByeReason::Disabled,
             2 => ByeReason::Silence,
             3 => ByeReason::Key,
+            4 => ByeReason::Mtu,
             _ => return Err(WireError::Control),
         };
         Ok(Self { reason })
