@@ -8,7 +8,7 @@
 //!
 //! | file     | what                                                                             |
 //! |----------|----------------------------------------------------------------------------------|
-//! | `netdev` | the underlay, whose switch is made if need be                                     |
+//! | `netdev` | the underlay, whose switch is made if need be; the name that it has now           |
 //! | `remote` | the other end: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port   |
 //! | `port`   | the other end: `DEVICE/PORT` of an HCA here                                       |
 //! | `enable` | 1 plugs the cable in, 0 pulls it out                                             |
@@ -290,6 +290,26 @@ impl Item {
 }
 
 impl State {
+    /// The network device may have been renamed since the cable was plugged in, and is to be found again.
+    fn follow_name(&mut self) {
+        let ticket = match &self.plugged {
+            None => return,
+            Some(Plugged::Switch(lease, _)) => lease.ticket,
+            Some(Plugged::Port(_, _, ticket)) => *ticket,
+        };
+        if let Some(name) = registry::underlay_name(ticket) {
+            self.set_netdev(name.as_bytes());
+        }
+    }
+
+    fn set_netdev(&mut self, name: &[u8]) {
+        self.netdev = [0; NAME_SIZE];
+        let room = self.netdev.iter_mut().take(NAME_SIZE - 1);
+        for (to, from) in room.zip(name) {
+            *to = *from;
+        }
+    }
+
     /// Whether the cable is plugged in.
     fn is_plugged(&self) -> bool {
         match &self.plugged {
@@ -342,6 +362,7 @@ impl State {
     }
 
     fn unplug(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        self.follow_name();
         match self.plugged.take() {
             None => {}
             Some(Plugged::Switch(lease, port)) => {
@@ -507,7 +528,8 @@ impl AttributeOperations<0> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        let state = cable.0.state.lock();
+        let mut state = cable.0.state.lock();
+        state.follow_name();
         let name = core::str::from_utf8(text(&state.netdev)).unwrap_or_default();
         show(page, fmt!("{name}\n"))
     }
@@ -521,10 +543,7 @@ impl AttributeOperations<0> for Cable {
         if state.is_plugged() {
             return Err(EBUSY);
         }
-        state.netdev = [0; NAME_SIZE];
-        for (to, from) in state.netdev.iter_mut().zip(name) {
-            *to = *from;
-        }
+        state.set_netdev(name);
         Ok(())
     }
 }

@@ -276,6 +276,14 @@ impl Fabric {
         self.mtu
     }
 
+    /// Sets the NodeDescription of the switch.
+    pub(crate) fn set_description(&self, cx: &mut Cx<'_, Unlocked>, description: [u8; 64]) {
+        let mut guard = cx.lock(&self.state);
+        guard.switch.set_description(description, now());
+        drop(guard);
+        self.rearm(cx);
+    }
+
     /// How many datagrams, and packets to be sent as such, have been dropped for what.
     pub(crate) fn drops(&self) -> &Drops {
         &self.drops

@@ -29,6 +29,7 @@ use rdma::debugfs::ControlFile;
 use rdma::ib::Device;
 use rdma::net::{
     DeviceEvent,
+    DeviceName,
     NetDevice,
     Notify, //
 };
@@ -287,6 +288,14 @@ pub(crate) fn is_alive(fabric: &Arc<Fabric>) -> bool {
     entry.is_some_and(|entry| entry.underlay.is_some())
 }
 
+/// The name of the underlay that this is a lease of, as of now, if it has not gone away.
+pub(crate) fn underlay_name(ticket: Ticket) -> Option<DeviceName> {
+    let fabrics = FABRICS.lock();
+    let mut entries = fabrics.entries.iter();
+    let entry = entries.find(|entry| entry.leases.iter().any(|(other, _)| *other == ticket))?;
+    entry.underlay.as_ref().map(NetDevice::name)
+}
+
 /// Remembers the device of a lease, which has been registered, so that it goes when its underlay goes.
 ///
 /// Does nothing if the lease has ended already, since the device has been removed.
@@ -329,6 +338,17 @@ impl Fabrics {
 }
 
 impl Entry {
+    /// Ends the cables, and the HCAs, since the underlay goes.
+    fn end(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        self.underlay = None;
+        self.fabric.detach(cx, sleepable);
+        self.fabric.unhang_all(cx);
+        let hcas = self.leases.iter().filter_map(|(_, hca)| hca.as_ref());
+        for enlisted in hcas {
+            enlisted.device.unregister_queued(cx);
+        }
+    }
+
     fn lease(&mut self, ticket: Ticket) -> Result<Lease> {
         self.leases.push((ticket, None), GFP_KERNEL)?;
         // From kernel 7.3 the registration leads to the device of its bus first.
@@ -403,11 +423,11 @@ impl Notify for Watcher {
         mut cx: Cx<'_, Unlocked>,
         sleepable: Sleepable<'_>,
     ) {
-        let (registers, goes) = (
-            event == DeviceEvent::Register,
-            event == DeviceEvent::Unregister,
-        );
-        if !registers && !goes {
+        // The cables find out for themselves whether anything passes, and the rest is of no interest.
+        if matches!(
+            event,
+            DeviceEvent::Up | DeviceEvent::Down | DeviceEvent::Change | DeviceEvent::Address
+        ) {
             return;
         }
         for entry in FABRICS.lock().entries.iter_mut() {
@@ -415,17 +435,21 @@ impl Notify for Watcher {
             if !underlay.is_some_and(|underlay| underlay.is_same(device)) {
                 continue;
             }
-            // It was on its way to another namespace when it was entered, and had said so before.
-            let moved = registers && entry.place != place(device);
-            if !goes && !moved {
-                continue;
-            }
-            entry.underlay = None;
-            entry.fabric.detach(&mut cx, sleepable);
-            entry.fabric.unhang_all(&mut cx);
-            let hcas = entry.leases.iter().filter_map(|(_, hca)| hca.as_ref());
-            for enlisted in hcas {
-                enlisted.device.unregister_queued(&mut cx);
+            match event {
+                DeviceEvent::Unregister => entry.end(&mut cx, sleepable),
+                // It was on its way to another namespace when it was entered, and had said so before.
+                DeviceEvent::Register if entry.place != place(device) => {
+                    entry.end(&mut cx, sleepable);
+                }
+                DeviceEvent::Mtu => {
+                    let irqs = sleepable.irqs_on();
+                    entry.fabric.resize_cables(&mut cx, irqs, device);
+                }
+                DeviceEvent::Rename => {
+                    let description = description(device);
+                    entry.fabric.set_description(&mut cx, description);
+                }
+                _ => {}
             }
         }
         self.peers.stir();

@@ -49,6 +49,7 @@ use super::trap::{
 };
 use crate::time::Instant;
 use core::ops::DerefMut;
+use wire::mad::smp::trap::CapabilityChange;
 use wire::{
     Guid,
     Lid,
@@ -263,6 +264,18 @@ impl<S: Storage> Switch<S> {
         self.touch();
         self.port_mut(port)
             .map_or(LinkAction::None, |port| port.attrs.link_settle().0)
+    }
+
+    /// Replaces the node description. The subnet manager is due a trap 144.
+    pub fn set_description(&mut self, description: [u8; 64], now: Instant) {
+        if self.identity.description == description {
+            return;
+        }
+        self.identity.description = description;
+        let port0 = self.port(PortNum::MANAGEMENT);
+        let cap_mask = port0.map_or(0, |port| port.attrs.cap_mask());
+        let flags = CapabilityChange::NODE_DESCRIPTION;
+        self.raise(Event::LocalChange { cap_mask, flags }, now);
     }
 
     /// Sets the largest MTU that the cable of `port` carries.

@@ -32,6 +32,8 @@ pub enum DeviceEvent {
     Address,
     /// It has another MTU.
     Mtu,
+    /// It has another name.
+    Rename,
     /// It is going away, and waits until all references to it are dropped.
     Unregister,
 }
@@ -46,6 +48,7 @@ impl DeviceEvent {
             sib_bindings::netdev_cmd_NETDEV_CHANGE => Self::Change,
             sib_bindings::netdev_cmd_NETDEV_CHANGEADDR => Self::Address,
             sib_bindings::netdev_cmd_NETDEV_CHANGEMTU => Self::Mtu,
+            sib_bindings::netdev_cmd_NETDEV_CHANGENAME => Self::Rename,
             sib_bindings::netdev_cmd_NETDEV_UNREGISTER => Self::Unregister,
             _ => return None,
         })

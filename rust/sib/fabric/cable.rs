@@ -96,6 +96,8 @@ pub(super) struct Cable {
     pub(super) key: Option<Arc<Key>>,
     /// It is for this cable alone, and not the one of all others.
     pub(super) own_key: bool,
+    /// The underlay carries the smallest packets at least. The cable waits until it does.
+    pub(super) fits: bool,
     /// Since when the other end has not been there, if it is not.
     pub(super) silent_since: Instant,
 }
@@ -250,7 +252,7 @@ impl Fabric {
         origin: Origin,
         key: Option<Arc<Key>>,
     ) -> Result<PortNum> {
-        let mtu = mtu(underlay, remote)?;
+        mtu(underlay, remote)?;
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
         let path = Arc::new(Path::new(remote, HOPS, Some(underlay))?, GFP_KERNEL)?;
         let way = Way { endpoint, path };
@@ -282,6 +284,8 @@ impl Fabric {
                 return Err(EEXIST);
             }
             let port = state.free_ports().next().ok_or(ENOSPC)?;
+            // Read under the lock: of a change from now on the cable is told.
+            let mtu = mtu(underlay, remote)?;
             self.new_generation();
             let oneself = Oneself {
                 guid: self.base.switch(),
@@ -295,6 +299,7 @@ impl Fabric {
                 line,
                 origin,
                 own_key: key.is_some(),
+                fits: true,
                 key: key.or_else(|| state.key.clone()),
                 silent_since: now(),
             };
@@ -303,6 +308,43 @@ impl Fabric {
         };
         self.rearm(cx);
         Ok(port)
+    }
+
+    /// The underlay carries packets of another size: the cables begin anew with the largest that it carries now, or
+    /// wait if it carries none at all.
+    pub(crate) fn resize_cables(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        underlay: &NetDevice,
+    ) {
+        let ports = cx.lock(&self.state).switch.port_count();
+        for port in (1..=ports).map(PortNum::new) {
+            let bye = {
+                let mut guard = cx.lock(&self.state);
+                let state = &mut *guard;
+                let Some(cable) = state.cable(port) else {
+                    continue;
+                };
+                let mtu = mtu(underlay, cable.way.path.remote());
+                cable.fits = mtu.is_ok();
+                let (was_up, cookie) = (cable.line.is_up(), cable.line.peer_cookie());
+                let bye = match mtu {
+                    Ok(mtu) => cable.line.resize(mtu, udp::cookie(port), now()),
+                    Err(_) => cable.line.leave(ByeReason::Mtu),
+                };
+                let bye = bye.and_then(|bye| cable.parcel(cookie, bye));
+                if was_up && !cable.line.is_up() {
+                    self.new_generation();
+                    state.follow(port, Change::Down);
+                }
+                bye
+            };
+            if let Some(bye) = bye {
+                self.send_message(cx, irqs, &bye);
+            }
+        }
+        self.rearm(cx);
     }
 
     /// Pulls the cable out of `port`, after a word to the other end.
@@ -445,6 +487,12 @@ impl State {
         }
     }
 
+    /// Whether the cable of `port` is to look for its other end.
+    fn wants_link(&mut self, port: PortNum) -> bool {
+        let wanted = self.switch.offer(port).is_some();
+        wanted && self.cable(port).is_some_and(|cable| cable.fits)
+    }
+
     /// The cables and their ports.
     pub(super) fn cables(&self) -> impl Iterator<Item = (PortNum, &Cable)> + '_ {
         let ends = self.ends.iter().zip(0u8..);
@@ -476,7 +524,7 @@ impl State {
 
     /// A control message has come over the cable of `port`. What that leads to.
     fn on_control(&mut self, port: PortNum, datagram: &[u8]) -> Result<Reaction, Dropped> {
-        let wanted = self.switch.offer(port).is_some();
+        let wanted = self.wants_link(port);
         let cable = self.cable(port).ok_or(Dropped::Stranger)?;
         let heard = cable
             .line
@@ -521,7 +569,7 @@ impl State {
 
     /// What is due for the cable of `port`, if there is one.
     fn poll_cable(&mut self, port: PortNum) -> Option<Parcel> {
-        let wanted = self.switch.offer(port).is_some();
+        let wanted = self.wants_link(port);
         let cable = self.cable(port)?;
         let cookie = cable.line.peer_cookie();
         let (change, message) = cable.line.poll(now());

@@ -47,6 +47,8 @@ pub(super) struct CableView {
     silent_since: Instant,
     /// Management wants no link at the port.
     unwanted: bool,
+    /// The underlay carries packets.
+    fits: bool,
 }
 
 fn millis_since(at: Instant) -> u64 {
@@ -159,6 +161,7 @@ impl Fabric {
             obstacle: cable.line.obstacle(),
             silent_since: cable.silent_since,
             unwanted,
+            fits: cable.fits,
         })
     }
 }
@@ -189,6 +192,7 @@ impl Control for Cables {
             }
             let why = match cable.obstacle {
                 _ if cable.unwanted => "the port is disabled",
+                _ if !cable.fits => "the MTU of its network device is too small",
                 Some(obstacle) => reason(obstacle),
                 None => "its other end is not heard",
             };
