@@ -10,6 +10,7 @@
 //! - [`sa`]: subnet administration.
 //! - [`capture`]: captured packets, on their way to a reader.
 //! - [`fault`]: what a port does to packets on purpose.
+//! - [`ratelimit`]: how often something is told.
 
 #![cfg_attr(not(CONFIG_RUST), no_std)]
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod capture;
 pub mod cm;
 pub mod fabric;
 pub mod fault;
+pub mod ratelimit;
 pub mod sa;
 pub mod sm;
 pub mod time;

@@ -103,6 +103,7 @@ use proto::fabric::switch::{
     Identity,
     Switch, //
 };
+use proto::ratelimit::Ratelimit;
 use proto::time::Instant;
 use rdma::net::NetDevice;
 use rdma::sync::{
@@ -160,6 +161,8 @@ struct State {
     key: Option<Arc<Key>>,
     /// When a cable that a beacon made was last said to wait.
     complained: Option<Instant>,
+    /// What the log is told of cables that go up and down.
+    lines: Ratelimit,
     /// The search for neighbours, if there is one.
     search: Option<Search>,
     /// What waits for the subnet manager on the switch, if there is one.
@@ -219,6 +222,7 @@ impl Fabric {
             detached: false,
             key: None,
             complained: None,
+            lines: Ratelimit::default(),
             search: None,
             inbox: None,
         }? Error);

@@ -4,9 +4,10 @@
 # vm-long: --kernel debug --timeout 1800
 #
 # A network device changes under a live cable and an HCA: its name, its MTU, its address,
-# its network namespace. What is on it follows, or ends and comes back.
+# its network namespace. What is on it follows, or ends and comes back. A cable that
+# flaps is not told of without end.
 #
-#     underlay.sh [name|mtu|address|namespace|beacon]...
+#     underlay.sh [name|mtu|address|namespace|beacon|flaps]...
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cables.sh"
@@ -270,8 +271,32 @@ beacon() {
 	run ip netns del far
 }
 
+up() {
+	shows cables "$near" | grep -q ' configured up '
+}
+
+# left_out: the cable flaps; whether the log has left something out.
+left_out() {
+	echo 0 >$CONFIG/b/enable
+	echo 1 >$CONFIG/b/enable
+	within 20 up || fail "the cable has not come: $(shows cables "$near")"
+	dmesg | grep -q 'sib: .* changes of its cables were not told'
+}
+
+flaps() {
+	local told
+	step "A cable that flaps"
+	cabled
+	within 120 left_out || fail "the log has all of it"
+	# No more than ten lines of a switch in five seconds.
+	told=$(dmesg | sed -n 's/^\[ *\([0-9]*\)\..* sib: switch \([^:]*\): the cable of .* is \(up\|down\)$/\1 \2/p' |
+		awk '{ at = int($1 / 5); count[at, $2]++ } END { for (i in count) if (count[i] > most) most = count[i]; print most + 0 }')
+	[ "$told" -gt 0 ] && [ "$told" -le 20 ] || fail "$told lines in five seconds"
+	uncabled
+}
+
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
-[ $# -gt 0 ] || set -- name mtu address namespace beacon
+[ $# -gt 0 ] || set -- name mtu address namespace beacon flaps
 for part; do
 	$part
 done

@@ -594,9 +594,14 @@ impl State {
             }
         };
         let switch = self.switch.identity().node.get();
+        let missed = self.lines.admit(now());
         if let Some(cable) = self.cable(port) {
             cable.silent_since = now();
             let (port, remote) = (port.get(), cable.way.path.remote());
+            let Some(missed) = missed else { return };
+            if missed > 0 {
+                pr_info!("switch {switch:#018x}: {missed} changes of its cables were not told\n");
+            }
             pr_info!(
                 "switch {switch:#018x}: {}\n",
                 core::format_args!("the cable of port {port} to {remote} is {words}")

@@ -36,6 +36,7 @@ use kernel::sync::{
 };
 use proto::fabric::switch::Lrh;
 use proto::fabric::Mad;
+use proto::ratelimit::Ratelimit;
 use proto::sa::{
     self,
     Address,
@@ -138,6 +139,8 @@ struct Desk {
     spare: KVVec<Letter>,
     /// What the log says the manager does.
     told: SmState,
+    /// How often it may say so.
+    lines: Ratelimit,
     /// The sweeps that have been looked at.
     sweeps: u32,
     /// When the last of them was over.
@@ -171,6 +174,7 @@ impl Desk {
             partitions: None,
             spare: KVVec::with_capacity(INBOX, GFP_KERNEL)?,
             told: SmState::Discovering,
+            lines: Ratelimit::default(),
             sweeps: 0,
             swept: None,
         })
@@ -229,8 +233,10 @@ impl Desk {
             SmState::Master => "manages the subnet",
             _ => "leaves the subnet to another subnet manager",
         };
-        let switch = self.config.guid.get();
-        pr_info!("switch {switch:#018x}: {words}\n");
+        if self.lines.admit(now()).is_some() {
+            let switch = self.config.guid.get();
+            pr_info!("switch {switch:#018x}: {words}\n");
+        }
     }
 }
 
