@@ -8,6 +8,7 @@
 use crate::consumer::Consumer;
 use crate::device::{
     back,
+    migration_of,
     Device,
     Ends,
     Here, //
@@ -34,9 +35,14 @@ use proto::cm::{
     Slot,
     State, //
 };
-use proto::time::Instant;
-use proto::transport::migration::MigState;
-use rdma::cm::Way;
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use rdma::cm::{
+    PathState,
+    Way, //
+};
 use rdma::errno;
 use rdma::new_work;
 use rdma::sync::{
@@ -54,7 +60,10 @@ use rdma::work::{
     Run,
     Work, //
 };
-use wire::mad::cm::Cm;
+use wire::mad::cm::{
+    Cm,
+    Path, //
+};
 use wire::{
     Guid,
     Qpn, //
@@ -240,10 +249,10 @@ impl Connection {
         if inner.is_over {
             return Err(ENODEV);
         }
+        let state = self.path_state(cx, s, &inner.conn);
         let env = Env {
             now: now(),
-            // The queue pair is not asked. So a path that there is already is not replaced by another.
-            migration: MigState::Armed,
+            migration: migration_of(state.as_ref()),
             local: &Here {
                 device: &self.device,
                 ends: &ends,
@@ -305,14 +314,60 @@ impl Connection {
         Ok(())
     }
 
-    /// The HCA tells that the queue pair has gone over to its alternate path. It may be one that the program has loaded
-    /// without a LAP: then there is nothing to be done.
+    /// How the queue pair stands, if it is connected as both ends have said.
+    fn path_state(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        conn: &Conn,
+    ) -> Option<PathState> {
+        let state = self
+            .device
+            .adapter
+            .path_state(cx, s, conn.local_qpn().get())
+            .ok()?;
+        (state.peer.qpn == conn.peer().1.get()).then_some(state)
+    }
+
+    /// The HCA tells that the queue pair has gone over: to its alternate path, or to one that the program has loaded
+    /// without a LAP.
     pub(crate) fn migrated(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        let ends = self.device.ends(cx, s);
+        let inner = self.inner.lock();
+        let ways = self
+            .path_state(cx, s, &inner.conn)
+            .and_then(|state| ends.ways(&state));
+        let agreed = inner.conn.alternate().copied();
+        drop(inner);
+        let event = ways.as_ref().map_or(Event::Migrated, Event::Moved);
         // The program may read of it, and tell of it, before the step has returned.
         self.inner.lock().has_migrated = true;
-        if self.step(cx, s, Event::Migrated, None).is_err() {
+        if self.step(cx, s, event, None).is_err() {
             self.inner.lock().has_migrated = false;
+            return;
         }
+        let primary = self.inspect(|conn| *conn.primary());
+        if agreed != Some(primary) {
+            self.log_stray(&primary);
+        }
+    }
+
+    /// Logs that the queue pair is on another path than both ends have agreed on, but not each time.
+    fn log_stray(&self, path: &Path) {
+        /// When that was last done, in nanoseconds; 0 for never.
+        static LAST: Atomic<u64> = Atomic::new(0);
+        const PAUSE: Duration = Duration::from_millis(5_000);
+
+        let (now, last) = (now(), LAST.load(Relaxed));
+        if last != 0 && now < Instant::from_nanos(last).after(PAUSE) {
+            return;
+        }
+        LAST.store(now.nanos(), Relaxed);
+        pr_info!(
+            "connection {:#x}: its queue pair has gone to LID {}, by another path than was agreed on\n",
+            self.comm_id,
+            path.remote_lid.get()
+        );
     }
 
     /// The program tells of it, which is no news if the HCA has.

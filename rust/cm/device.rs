@@ -13,16 +13,21 @@ use proto::cm::{
     Count,
     Local,
     PathFault,
-    Source, //
+    Source,
+    Ways, //
 };
+use proto::transport::migration::MigState;
 use rdma::cm::{
     Adapter,
     Global,
     PathCount,
+    PathState,
     PortNames,
     Way, //
 };
 use rdma::ib::{
+    self,
+    AhAttr,
     Mad,
     MadSource,
     PortCaps, //
@@ -41,7 +46,8 @@ use wire::{
     Gid,
     Lid,
     PKey,
-    PortNum, //
+    PortNum,
+    Sl, //
 };
 
 /// The most ports that an HCA of sib has.
@@ -195,6 +201,41 @@ impl Ends {
         self.find(path).ok().map(|(port, _)| port)
     }
 
+    /// The path that an address vector stands for, whose remote GID is not known without a global route.
+    fn path(&self, ah: &AhAttr, ack_timeout: u8) -> Option<Path> {
+        let (_, names) = self.ports().find(|(number, _)| *number == ah.port)?;
+        let bits = u16::from(ah.src_path_bits) & !u16::MAX.checked_shl(names.lmc.into())?;
+        let path = Path {
+            local_lid: Lid::new(names.lid | bits),
+            remote_lid: Lid::new(ah.dlid),
+            local_gid: Gid::new(names.gid),
+            sl: Sl::new(ah.sl),
+            rate: ah.static_rate,
+            subnet_local: ah.grh.is_none(),
+            ack_timeout,
+            ..Path::default()
+        };
+        Some(match ah.grh {
+            Some(grh) => Path {
+                remote_gid: Gid::new(grh.dgid),
+                flow_label: grh.flow_label,
+                traffic_class: grh.traffic_class,
+                hop_limit: grh.hop_limit,
+                ..path
+            },
+            None => path,
+        })
+    }
+
+    /// The paths of a queue pair; `None` if it uses a port that is not there.
+    pub(crate) fn ways(&self, state: &PathState) -> Option<Ways> {
+        let path = |ah: &AhAttr| self.path(ah, state.timeout);
+        Some(Ways {
+            primary: path(&state.primary)?,
+            alternate: state.alternate.as_ref().and_then(path),
+        })
+    }
+
     /// How a datagram travels by `path`, and from which port.
     pub(crate) fn along(&self, path: &Path, pkey_index: u16) -> Option<(u32, Way)> {
         let (port, names) = self.find(path).ok()?;
@@ -243,6 +284,15 @@ pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way
         }),
     };
     Some((source.port.get().into(), way))
+}
+
+/// The machine's name of the state of migration of a queue pair. One that is not known takes no path.
+pub(crate) fn migration_of(state: Option<&PathState>) -> MigState {
+    match state.map(|state| state.migration) {
+        Some(ib::MigState::Migrated) => MigState::Migrated,
+        Some(ib::MigState::Rearm) => MigState::Rearm,
+        Some(ib::MigState::Armed) | None => MigState::Armed,
+    }
 }
 
 /// An HCA, and what its ports are called at present.

@@ -17,6 +17,7 @@ pub(crate) use level::Level;
 
 use crate::device::{
     back,
+    migration_of,
     source_of,
     Device,
     Ends,
@@ -54,14 +55,12 @@ use proto::time::{
     Duration,
     Instant, //
 };
-use proto::transport::migration::MigState;
 use rdma::cm::{
     PathState,
     Sent,
     Verdict, //
 };
 use rdma::ib::{
-    self,
     Mad,
     MadSource,
     MAD_SIZE, //
@@ -429,11 +428,7 @@ impl Watch {
         }
         let env = Env {
             now: now(),
-            migration: match state.map(|state| state.migration) {
-                Some(ib::MigState::Migrated) => MigState::Migrated,
-                Some(ib::MigState::Rearm) => MigState::Rearm,
-                Some(ib::MigState::Armed) | None => MigState::Armed,
-            },
+            migration: migration_of(state.as_ref()),
             local: &Here {
                 device: &device,
                 ends,
@@ -540,8 +535,12 @@ impl Watch {
             return Verdict::Pass;
         };
         let ends = device.ends(cx, s);
-        let followed = self.attend(cx, s, entry, &ends, |watched, env, worker, _| {
-            watched.migrated(env, worker)
+        let followed = self.attend(cx, s, entry, &ends, |watched, env, worker, state| {
+            match state.and_then(|state| ends.ways(&state)) {
+                Some(ways) => watched.migrated(&ways, env, worker),
+                // Nor is there anybody to be told.
+                None => false,
+            }
         });
         self.poke();
         if !followed {

@@ -397,6 +397,71 @@ static void test_first_path(uint32_t listener)
 	has_alternate = false;
 }
 
+/* Has a queue pair go over by the second port, with no word to its manager. */
+static void load_alone(struct side *side, const struct sib_cm_path *path)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	check(!ibv_query_qp(side->end.qp, &attr, IBV_QP_AV, &init),
+	      "ibv_query_qp: %m");
+	attr.alt_ah_attr = attr.ah_attr;
+	attr.alt_ah_attr.dlid = path->remote_lid;
+	attr.alt_ah_attr.port_num = 2;
+	attr.alt_port_num = 2;
+	attr.alt_pkey_index = 0;
+	attr.alt_timeout = 14;
+	attr.path_mig_state = IBV_MIG_REARM;
+	check(!ibv_modify_qp(side->end.qp, &attr,
+			     IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+	      "a path without a LAP: %m");
+}
+
+/* The programs have a path that their managers have not agreed on: these learn of it when it is used. */
+static void test_private_path(uint32_t listener)
+{
+	struct sib_cm_path here = path_between(&active, &passive, 2);
+	struct sib_cm_path there = path_between(&passive, &active, 2);
+	struct sib_cm_path back = path_between(&active, &passive, 1);
+	struct sib_cm_event event;
+
+	make_ends();
+	establish(listener, true);
+	load_alone(&passive, &there);
+	load_alone(&active, &here);
+	transfer(&active, &passive, 1);
+	transfer(&passive, &active, 2);
+	transfer(&active, &passive, 3);
+	check(!ibv_modify_qp(active.end.qp, &migrated, IBV_QP_PATH_MIG_STATE),
+	      "the queue pair does not migrate");
+	transfer(&active, &passive, 4);
+	transfer(&passive, &active, 5);
+	await_migration(&active);
+	await_migration(&passive);
+	event = expect_told(&active, SIB_CM_MIGRATED);
+	check(event.alternate.local_lid == here.local_lid &&
+		      event.alternate.remote_lid == here.remote_lid,
+	      "another path of the client");
+	event = expect_told(&passive, SIB_CM_MIGRATED);
+	check(event.alternate.local_lid == there.local_lid &&
+		      event.alternate.remote_lid == there.remote_lid,
+	      "another path of the server");
+	tell(&active, SIB_CM_PATH_MIG);
+	tell(&passive, SIB_CM_PATH_MIG);
+	check(attributes(&active).primary.local_lid == here.local_lid &&
+		      attributes(&passive).primary.local_lid == there.local_lid,
+	      "a manager is on another path");
+
+	/* By it they go on. */
+	tell(&active, SIB_CM_PATH_CONFIRMED);
+	check(!offer(&back), "no LAP by that path: %m");
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
+	check(!answer(event.generation, 3), "no APR");
+	expect_told(&active, SIB_CM_APR_RECEIVED);
+	part();
+	end_ends();
+}
+
 static void test_refusal(uint32_t listener)
 {
 	struct sib_cm_send_rej rej = { .reason = CONSUMER,
@@ -704,6 +769,7 @@ int main(int argc, char **argv)
 		part();
 		test_alternate_path(listener);
 		test_first_path(listener);
+		test_private_path(listener);
 		type = IBV_QPT_UC;
 		test_alternate_path(listener);
 		test_first_path(listener);

@@ -22,7 +22,8 @@ use super::event::{
     Order,
     Refusal,
     Slot,
-    Source, //
+    Source,
+    Ways, //
 };
 use super::state::{
     Ap,
@@ -501,9 +502,11 @@ impl Watched {
         Ok(())
     }
 
-    /// The queue pair has gone over. Returns whether it was to a path that was loaded here.
-    pub fn migrated(&mut self, env: &Env<'_>, hands: &mut dyn Hands) -> bool {
-        let followed = self.drive(Event::Migrated, env, hands).is_ok();
+    /// The queue pair has gone over, and has these paths now. Returns whether it was to a path that was loaded here.
+    pub fn migrated(&mut self, ways: &Ways, env: &Env<'_>, hands: &mut dyn Hands) -> bool {
+        let conn = self.conn.as_ref();
+        let is_ours = conn.is_some_and(|conn| conn.known(&ways.primary).is_some());
+        let followed = is_ours && self.drive(Event::Moved(ways), env, hands).is_ok();
         self.is_foreign |= !followed;
         self.next = env.now.after(START);
         self.question = None;

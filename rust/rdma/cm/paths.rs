@@ -46,6 +46,12 @@ pub struct PathState {
     pub is_managed: bool,
     /// The state of migration.
     pub migration: MigState,
+    /// The path in use.
+    pub primary: AhAttr,
+    /// Code of its local ACK timeout.
+    pub timeout: u8,
+    /// The alternate path, if there is one.
+    pub alternate: Option<AhAttr>,
 }
 
 /// What a manager has to do with alternate paths, for the counters of a port.

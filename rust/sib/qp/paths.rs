@@ -39,11 +39,15 @@ fn find(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Result<Held<Qp>> {
 pub(crate) fn path_state(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Result<PathState> {
     let qp = find(cx, hca, qpn)?;
     let state = cx.lock(&qp.state);
+    let config = state.machine.config();
     Ok(PathState {
-        peer: modify::peer(state.machine.config()),
+        peer: modify::peer(config),
         is_ready: state.machine.state() == QpState::Rts,
         is_managed: state.is_managed,
-        migration: modify::mig_state_name(state.machine.config().mig_state),
+        migration: modify::mig_state_name(config.mig_state),
+        primary: state.attr.ah,
+        timeout: config.timeout,
+        alternate: config.alternate.map(|_| state.attr.alt_ah),
     })
 }
 

@@ -39,7 +39,8 @@ use proto::cm::{
     Role,
     Slot,
     Source,
-    State, //
+    State,
+    Ways, //
 };
 use proto::time::Instant;
 use proto::transport::MigState;
@@ -261,8 +262,13 @@ impl End {
         with_log!(self, |watched, env, log| watched.tick(true, tid, env, log));
     }
 
+    /// The queue pair goes over: to the path that was loaded, if there is one.
     fn migrate(&mut self) -> bool {
-        with_log!(self, |watched, env, log| watched.migrated(env, log))
+        let ways = Ways {
+            primary: self.watched.alternate().copied().unwrap_or(path(1)),
+            alternate: None,
+        };
+        with_log!(self, |watched, env, log| watched.migrated(&ways, env, log))
     }
 
     fn answer(&mut self, answer: &Survey, source: Source, numbers: &[u8]) {
