@@ -15,10 +15,10 @@
  */
 
 #include "common.h"
+#include "faults.h"
 #include "options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -436,21 +436,6 @@ static void stop_party(struct party *party)
 	end_to(&party->end, IBV_QPS_ERR);
 }
 
-static void order(int at, const char *rule)
-{
-	const struct device *device = &devices[at];
-	char path[128];
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/sib/%s/%u/faults",
-		 device->name, device->port);
-	fd = open(path, O_WRONLY);
-	check(fd >= 0, "%s: %m", path);
-	check(write(fd, rule, strlen(rule)) == (ssize_t)strlen(rule),
-	      "%s: %s: %m", path, rule);
-	close(fd);
-}
-
 /* Rules of the fault injector are to go. */
 static bool has_cut;
 
@@ -463,7 +448,7 @@ static void cut(struct party *party)
 
 		snprintf(rule, sizeof(rule), "drop in qp=0x%x",
 			 party[at].qp_num);
-		order(at, rule);
+		faults_order(&devices[at], rule);
 	}
 }
 
@@ -627,6 +612,7 @@ static void create_pair(int pair, bool goes_on)
 {
 	struct path_options path = default_path;
 	struct ibv_cq *small = NULL;
+	bool is_patient;
 
 	types[pair] = !rng_once_in(&rng, UNRELIABLE_ODDS) ? IBV_QPT_RC :
 		      rng_once_in(&rng, 2)		  ? IBV_QPT_UC :
@@ -643,10 +629,9 @@ static void create_pair(int pair, bool goes_on)
 	path.timeout = 8;
 	path.retries = 1;
 	/* Else what is sent too early is the end. */
-	path.rnr_retries = endings[pair] != NOT_READY &&
-					   (goes_on || is_silent(endings[pair])) ?
-				   7 :
-				   1;
+	is_patient = endings[pair] != NOT_READY &&
+		     (goes_on || is_silent(endings[pair]));
+	path.rnr_retries = is_patient ? 7 : 1;
 	if (goes_on)
 		path.min_rnr_timer = FIRST_RNR_TIMER + rng_below(&rng, RNR_TIMERS);
 	path.rd_atomic = 1 + rng_below(&rng, 4);
@@ -748,7 +733,7 @@ static void run_seed(uint64_t average)
 		destroy_pair(pair);
 	for (int at = 0; at < 2; at++) {
 		if (has_cut)
-			order(at, "clear");
+			faults_order(&devices[at], "clear");
 		take_events(at);
 		check(!ibv_destroy_cq(cqs[at]), "destroy_cq: %m");
 	}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What ports do to packets, by the fault injector. Wants debugfs.
+ */
+#ifndef TESTS_FAULTS_H
+#define TESTS_FAULTS_H
+
+#include "common.h"
+
+/* Gives the port of a device one more rule, or has it "clear" them. */
+void faults_order(const struct device *device, const char *rule);
+
+#endif
