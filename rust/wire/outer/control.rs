@@ -460,7 +460,7 @@ mod tests {
                 assert_eq!(out, body);
             }
         }
-        assert_eq!(byes, 4);
+        assert_eq!(byes, 5);
         assert_eq!(refusals, 6);
     }
 }
