@@ -3,7 +3,7 @@
 //! Cables by the parameter `peers` of the module: a list of words `NETDEV/ADDRESS` or `NETDEV/ADDRESS:PORT`.
 //!
 //! Each is plugged in as soon as a network device of that name is in the initial network namespace, and again when
-//! one has come back after it went away. It is such a cable as [`config`](crate::config) plugs, with the fabric key
+//! one has come back after it went away. It is such a cable as [`config`] plugs, with the fabric key
 //! of all cables.
 
 use crate::config::{
