@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel stock --timeout 300 -- 30
+# vm-long: --kernel debug --timeout 1200 -- 120
 #
 # Somebody on the network of a cable forges packets with its cookie and right ICRCs, for
 # queue pairs of all types in all states, while a connection of others by the same cable goes
@@ -42,7 +43,7 @@ for cause in header icrc; do
 done
 [ "$(dropped stranger)" = "$before" ] || fail "forged packets are taken for a stranger's"
 no_objects
-run user data -n 1
+run user data -t rc -n 1 -N 2
 run rmdir $CONFIG/a $CONFIG/b
 run rdma link delete sib0
 run rdma link delete sib1
