@@ -277,6 +277,17 @@ static void to_sqe(struct victim *victim)
 	check(end_state(&victim->end) == IBV_QPS_SQE, "the state is not SQE");
 }
 
+/* What a reliable connection has sent may have broken it already. */
+static void leave_rts(struct victim *victim)
+{
+	struct ibv_qp_attr attr = { .qp_state = victim->state };
+	int error = ibv_modify_qp(victim->end.qp, &attr, IBV_QP_STATE);
+
+	check(!error || (victim->type == IBV_QPT_RC &&
+			 end_state(&victim->end) == IBV_QPS_ERR),
+	      "modify_qp to state %d: %s", victim->state, strerror(error));
+}
+
 static void to_state(struct victim *victim, const struct path_options *path)
 {
 	struct end *end = &victim->end;
@@ -302,7 +313,7 @@ static void to_state(struct victim *victim, const struct path_options *path)
 	     left; left--)
 		post_one(victim, some_opcode(victim), local->lkey);
 	if (victim->state != IBV_QPS_RTS)
-		end_to(end, victim->state);
+		leave_rts(victim);
 }
 
 static void check_state(struct victim *victim)
