@@ -317,8 +317,13 @@ void await_move(void)
 
 void check_moved(int port)
 {
+	uint64_t due = now_ms() + DUE_MS;
+
 	for (int i = 0; i < 2; i++) {
-		rails_see_events(&sides[i]);
+		/* The state is there before the word of it. */
+		do
+			rails_see_events(&sides[i]);
+		while (!sides[i].migrated && now_ms() < due);
 		check(sides[i].migrated == 1 && !sides[i].refused,
 		      "%s: %d migrations told, %d failed ones",
 		      sides[i].device.name, sides[i].migrated,
