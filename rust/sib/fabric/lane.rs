@@ -17,6 +17,7 @@ use super::{
     Fabric,
     Traffic, //
 };
+use crate::counters::Counter;
 use crate::hca::Hca;
 use crate::qp::Qp;
 use crate::rail::Place;
@@ -285,8 +286,8 @@ impl Hca {
         })
     }
 
-    /// Counts a segment at all ports along `lane`, which is good and ends at `to`. Returns whether it is taken
-    /// there.
+    /// Counts a segment at all ports along `lane`, which is good and ends at `to`. Returns whether that is to look
+    /// at it.
     pub(crate) fn count_along(&self, lane: &Lane, to: &Held<Qp>, segment: &Segment<'_>) -> bool {
         let Some(straight) = &lane.straight else {
             return false;
@@ -301,7 +302,13 @@ impl Hca {
         if let Some(traffic) = to.hca.traffic(straight.port) {
             traffic.count_received(segment, octets);
         }
-        to.listens_at(straight.port)
+        let is_known = to.listens_at(straight.port) || to.has_left(straight.port);
+        if !is_known {
+            if let Some(counters) = to.hca.counters(straight.port) {
+                counters.count(Counter::Discarded);
+            }
+        }
+        is_known
     }
 }
 
