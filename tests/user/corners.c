@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Automatic path migration where timing decides: packets of a connection between two HCAs
- * of two ports each are lost at the ports of the second one, so that each case comes about
- * for certain.
+ * of two ports each are lost or held at the ports of the second one, so that each case
+ * comes about for certain.
  *
- *     corners DEVICE DEVICE work|dead
+ *     corners DEVICE DEVICE work|dead|crossed
+ *     corners DEVICE DEVICE follow|pardon|probe on|off
+ *
+ * The last three are the parameters of the module that begin with apm_, and what they are.
  */
 
 #include "rails.h"
@@ -19,7 +22,11 @@
 /* 67 ms; 8.6 s, which nobody here waits for. */
 #define SHORT 14
 #define LONG 21
-#define USAGE "usage: corners DEVICE DEVICE work|dead"
+/* How long what does not happen is waited for. */
+#define NEVER_MS 1000
+#define USAGE                                                                  \
+	"usage: corners DEVICE DEVICE work|dead|crossed\n"                     \
+	"       corners DEVICE DEVICE follow|pardon|probe on|off"
 
 /* What a port of the second HCA does to packets from now on. */
 static void rule(int port, const char *text)
@@ -36,6 +43,45 @@ static void rule(int port, const char *text)
 	close(fd);
 }
 
+/* So many packets wait at that port. */
+static void await_held(int port, int count)
+{
+	uint64_t due = now_ms() + DUE_MS;
+	char path[100], text[4096], wanted[32];
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/sib/%s/%d/faults",
+		 sides[1].device.name, port);
+	snprintf(wanted, sizeof(wanted), "held=%d", count);
+	do {
+		int fd = open(path, O_RDONLY);
+		ssize_t length;
+
+		check(fd >= 0, "%s: %m", path);
+		length = read(fd, text, sizeof(text) - 1);
+		check(length > 0, "%s: %m", path);
+		text[length] = 0;
+		close(fd);
+		check(now_ms() < due, "not '%s': %s", wanted, text);
+		usleep(1000);
+	} while (!strstr(text, wanted));
+}
+
+/* What a counter of a side's first port says. */
+static uint64_t counted(int i, const char *name)
+{
+	char path[100];
+	unsigned long long value;
+	FILE *file;
+
+	snprintf(path, sizeof(path),
+		 "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
+		 sides[i].device.name, name);
+	file = fopen(path, "r");
+	check(file && fscanf(file, "%llu", &value) == 1, "%s: %m", path);
+	fclose(file);
+	return value;
+}
+
 static void connect_by(uint8_t timeout)
 {
 	struct path_options path = default_path;
@@ -46,11 +92,12 @@ static void connect_by(uint8_t timeout)
 	rails_survey();
 }
 
-/* The path by the second ports. */
-static void load(int i)
+/* The path from that port of side `i` to this one of its peer. */
+static void load(int i, int port, int peer_port)
 {
-	struct ibv_qp_attr attr = path_of(i, 2);
+	struct ibv_qp_attr attr = path_of(i, port);
 
+	attr.alt_ah_attr.dlid = sides[!i].lids[peer_port];
 	attr.alt_timeout = SHORT;
 	check(!try_modify(&sides[i], attr,
 			  IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
@@ -134,8 +181,8 @@ static void talk(void)
 /* Both sides have the path by their second ports, and may go over to it. */
 static void arm(void)
 {
-	load(0);
-	load(1);
+	load(0, 2, 2);
+	load(1, 2, 2);
 	talk();
 	talk();
 	is_in(0, IBV_MIG_ARMED);
@@ -233,14 +280,145 @@ static void dead(void)
 	give_up();
 }
 
+/* The sides have different alternate paths: the second one knows nothing of that of the first. */
+static void crossed(void)
+{
+	uint64_t strays = counted(0, "rcvd_old_path"), due;
+
+	connect_by(LONG);
+	load(0, 2, 2);
+	load(1, 2, 1);
+	talk();
+	talk();
+	is_in(0, IBV_MIG_ARMED);
+	is_in(1, IBV_MIG_ARMED);
+	move(0);
+	/* What the second one sends goes where nobody is any more. */
+	send_from(1);
+	due = now_ms() + DUE_MS;
+	while (counted(0, "rcvd_old_path") == strays) {
+		check(now_ms() < due, "nothing comes by the old path");
+		usleep(1000);
+	}
+	send_from(0);
+	dies(0);
+	told(0, 1, 0);
+	/* Once, however often it comes. */
+	told(1, 0, 1);
+	is_in(1, IBV_MIG_ARMED);
+	give_up();
+}
+
+/* Only one side is armed, and goes over. */
+static void follow(bool on)
+{
+	connect_by(LONG);
+	talk();
+	rule(1, "cut in");
+	load(0, 2, 2);
+	load(1, 2, 2);
+	/* Arms the one, whose answer is lost. */
+	send_from(1);
+	arrives(1);
+	is_in(0, IBV_MIG_ARMED);
+	is_in(1, IBV_MIG_REARM);
+	move(0);
+	if (on) {
+		send_from(0);
+		arrives(0);
+		completes(0);
+		completes(1);
+		is_in(1, IBV_MIG_MIGRATED);
+		talk();
+		told(0, 1, 0);
+		told(1, 1, 0);
+		rule(1, "clear");
+		rails_destroy();
+		return;
+	}
+	send_from(0);
+	dies(0);
+	is_in(1, IBV_MIG_REARM);
+	told(0, 1, 0);
+	told(1, 0, 0);
+	give_up();
+}
+
+/* A packet from before the path was loaded comes when it is armed. */
+static void pardon(bool on)
+{
+	connect_by(SHORT);
+	talk();
+	rule(1, "delay in opcode=0x04 count=1 time=100000000");
+	send_from(0);
+	await_held(1, 1);
+	arrives(0);
+	completes(0);
+	arm();
+	rule(1, "clear");
+	talk();
+	told(0, 0, 0);
+	told(1, 0, !on);
+	/* The connection is none the worse for it. */
+	is_in(1, IBV_MIG_ARMED);
+	move(0);
+	talk();
+	told(0, 1, 0);
+	told(1, 1, !on);
+	rails_destroy();
+}
+
+/* Nobody has anything to say. */
+static void probe(bool on)
+{
+	connect_by(SHORT);
+	load(0, 2, 2);
+	load(1, 2, 2);
+	if (!on) {
+		uint64_t end = now_ms() + NEVER_MS;
+
+		while (now_ms() < end) {
+			is_in(0, IBV_MIG_REARM);
+			is_in(1, IBV_MIG_REARM);
+		}
+		talk();
+		talk();
+	}
+	is_in(0, IBV_MIG_ARMED);
+	is_in(1, IBV_MIG_ARMED);
+	move(0);
+	if (!on) {
+		/* The peer has not heard of it. */
+		usleep(NEVER_MS * 1000);
+		is_in(1, IBV_MIG_ARMED);
+		talk();
+	}
+	is_in(1, IBV_MIG_MIGRATED);
+	talk();
+	told(0, 1, 0);
+	told(1, 1, 0);
+	rails_destroy();
+}
+
 int main(int argc, char **argv)
 {
-	check(argc == 4, USAGE);
+	bool on = argc == 5 && !strcmp(argv[4], "on");
+
+	check(argc == 4 || (argc == 5 && (on || !strcmp(argv[4], "off"))),
+	      USAGE);
 	rails_open(argv + 1, "/bin/false", 1);
-	if (!strcmp(argv[3], "work"))
+	if (argc == 4 && !strcmp(argv[3], "work"))
 		work();
-	else if (!strcmp(argv[3], "dead"))
+	else if (argc == 4 && !strcmp(argv[3], "dead"))
 		dead();
+	else if (argc == 4 && !strcmp(argv[3], "crossed"))
+		crossed();
+	else if (argc == 5 && !strcmp(argv[3], "follow"))
+		follow(on);
+	else if (argc == 5 && !strcmp(argv[3], "pardon"))
+		pardon(on);
+	else if (argc == 5 && !strcmp(argv[3], "probe"))
+		probe(on);
 	else
 		fail(USAGE);
 	rails_close();

@@ -25,6 +25,8 @@
 #define SERVICE 0x02ff000000000001ull
 #define CLIENT 0
 #define SERVER 1
+/* How a path is pulled (see rails.h): nothing comes through, either way. */
+#define BOTH_WAYS 2
 
 /* AP statuses, as the IBA has them. */
 enum { LOADED, INVALID_COMM_ID, UNSUPPORTED, REJECTED, REDIRECT, IS_CURRENT };
@@ -370,7 +372,7 @@ static void call_nobody(void)
 int main(int argc, char **argv)
 {
 	struct sib_cm_listen listen = { .service_id = SERVICE };
-	int rounds;
+	int rounds, left = PORTS;
 
 	check(argc == 6, "usage: lap DEVICE DEVICE HOOK ROUNDS SEED");
 	rails_open(argv + 1, argv[3], atoi(argv[5]));
@@ -393,6 +395,7 @@ int main(int argc, char **argv)
 	for (int round = 0; round < rounds; round++) {
 		int port = 1 + round % 2;
 
+		left = port;
 		arm(PORTS + 1 - port);
 		show_state("ARMED");
 		lose(port);
@@ -402,7 +405,10 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	rails_destroy();
+	/* The end of the connection gets through by the path that it is on. */
+	rails_pull(left, BOTH_WAYS);
 	disconnect();
+	rails_mend(left);
 	for (int i = 0; i < 2; i++) {
 		expect_no_event(i);
 		close(desks[i].fd);

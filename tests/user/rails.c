@@ -332,17 +332,37 @@ void check_moved(int port)
 	check_state(port, 0, IBV_MIG_MIGRATED);
 }
 
+static pid_t start_pull(int port, unsigned int how)
+{
+	char name[4], number[16];
+
+	snprintf(name, sizeof(name), "%d", port);
+	snprintf(number, sizeof(number), "%u", how);
+	return start_hook("pull", name, number);
+}
+
+void rails_pull(int port, unsigned int number)
+{
+	end_hook(start_pull(port, number));
+}
+
+void rails_mend(int port)
+{
+	char name[4];
+
+	snprintf(name, sizeof(name), "%d", port);
+	end_hook(start_hook("mend", name, NULL));
+}
+
 void lose(int port)
 {
 	uint64_t end = now_ms() + DUE_MS;
-	char name[4], number[16];
+	unsigned int number = rng_below(&rng, 1000);
 	pid_t pid;
 
-	snprintf(name, sizeof(name), "%d", port);
-	snprintf(number, sizeof(number), "%u", rng_below(&rng, 1000));
 	for (uint32_t i = rng_below(&rng, 20); i > 0; i--)
 		step();
-	pid = start_hook("pull", name, number);
+	pid = start_pull(port, number);
 	while (!sides[0].migrated || !sides[1].migrated) {
 		check(now_ms() < end, "nobody has migrated");
 		step();
@@ -351,7 +371,7 @@ void lose(int port)
 	for (int i = 0; i < 5; i++)
 		step();
 	check_moved(PORTS + 1 - port);
-	end_hook(start_hook("mend", name, NULL));
+	rails_mend(port);
 }
 
 void rails_create(enum ibv_qp_type type)

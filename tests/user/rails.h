@@ -89,6 +89,9 @@ void await_move(void);
 
 /* Both sides have been told once that they have gone to this port. */
 void check_moved(int port);
+/* Breaks the path by `port` in the way of this number, and repairs it. */
+void rails_pull(int port, unsigned int number);
+void rails_mend(int port);
 /* The path by `port` breaks at a random moment under load, and is repaired. */
 void lose(int port);
 

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- handoff 2
 # vm-long: --kernel stock --timeout 300 -- udp 10
-# vm-long: --kernel debug --timeout 900 -- handoff 2
+# vm-long: --kernel stock --timeout 600 -- handoff 2 stages
+# vm-long: --kernel debug --timeout 1200 -- handoff 2 stages
 #
 # Connections of sib_cm, by /dev/sib_cm: a program that makes, refuses and ends them, and
 # has them migrate to alternate paths that LAP and APR agree on; and one that asks for the
 # queue pairs of datagram services. HCAs go and programs are killed while they have some.
-# ib_cm hears of what is its own alone.
+# ib_cm hears of what is its own alone. With `stages`, HCAs go in each state of a connection,
+# one end first, then the other one.
 #
-#     connections.sh [handoff|udp [ROUNDS]]
+#     connections.sh [handoff|udp [ROUNDS [stages]]]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -74,6 +76,11 @@ for message in rep rtu dreq drep mra lap apr; do
 done
 within 20 nothing_left || fail "connections are left"
 
+step "Each answer to an offer of a path"
+run user answers sib0 sib1
+[ "$(heard req)" = "$rounds" ] || fail "ib_cm has heard of a request"
+within 20 nothing_left || fail "connections are left"
+
 step "A program and its questions for queue pairs"
 run user sidr sib0 sib1 "$rounds"
 # One question in each round is for a service that ib_cm has to say no to, and a REQ.
@@ -109,5 +116,28 @@ wait $HOLDER || fail "$(cat /tmp/connect)"
 wait $asker || fail "$(cat /tmp/sidr)"
 within 30 nothing_left || fail "connections are left"
 run rdma link del sib1
+
+# goes_at STAGE FIRST SECOND: both HCAs go in this order while a connection is so far.
+goes_at() {
+	local stager device
+	step "$1: $2 goes, then $3"
+	for device in sib0 sib1; do
+		hca_up $device sibnet0
+	done
+	wait_active 60 sib0 sib1
+	"$USER_PROGRAMS/stages" sib0 sib1 "$1" >/tmp/stages 2>&1 &
+	stager=$!
+	within 60 grep -q held /tmp/stages || fail "$(cat /tmp/stages)"
+	run rdma link del "$2"
+	run rdma link del "$3"
+	wait $stager || fail "$(cat /tmp/stages)"
+	within 30 nothing_left || fail "connections are left"
+}
+
+[ "${3:-}" != stages ] || for stage in asked put-off replied reply-put-off established offered \
+	offer-put-off parting waiting; do
+	goes_at $stage sib0 sib1
+	goes_at $stage sib1 sib0
+done
 run rmmod sib_cm
 run modprobe -r ib_cm sib

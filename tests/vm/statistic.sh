@@ -138,7 +138,21 @@ grew sib0/1 duplicate_apr
 grew sib1/1 duplicate_lap
 grew sib1/1 rcvd_lap 4
 grew sib1/1 refused_lap
+
+# An answer comes to an offer that was given up, and an offer after a later one.
+count_all /tmp/before
+run user answers sib0 sib1
+count_all /tmp/after
+grew sib0/1 stale_apr
+grew sib1/1 stale_lap
 run rmmod sib_cm
+
+# A peer migrates to a path that the other side does not know, and leaves one that this goes on by.
+count_all /tmp/before
+run user corners sib0 sib1 crossed
+count_all /tmp/after
+grew sib1/1 path_mig_err
+grew sib0/1 rcvd_old_path
 [ "$(counter sib1 rcvd_lap)" -ge 4 ] || fail "the counters have gone with the module"
 
 step "Details of objects"
