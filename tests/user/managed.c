@@ -4,10 +4,11 @@
  * name the path by their second ports, have echoes until they have gone over, and some
  * more. Each is told of that, once.
  *
- *     managed listen|call ADDRESS [watched|told]
+ *     managed listen|call ADDRESS [watched|told [refused]]
  *
  * With a third word somebody else sees to the paths, one by which they go over once: each
- * is told nothing of that with `watched`, and with `told` as if the path were its own.
+ * is told nothing of that with `watched`, and with `told` as if the path were its own. With
+ * a fourth one it also finds once that the peer cannot be followed.
  */
 
 #include "common.h"
@@ -28,7 +29,7 @@
 #define ECHOES 60
 #define PAUSE_US 50000
 #define BYTES 1024u
-#define USAGE "usage: managed listen|call ADDRESS [watched|told]"
+#define USAGE "usage: managed listen|call ADDRESS [watched|told [refused]]"
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
@@ -246,16 +247,18 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_port = htons(TCP_PORT) };
-	bool calls, is_told;
+	bool calls, is_told, is_refused;
 	uint32_t count = BYTES;
 	int after = 0;
 
-	check(argc == 3 || argc == 4, USAGE);
+	check(argc >= 3 && argc <= 5, USAGE);
 	calls = !strcmp(argv[1], "call");
-	is_watched = argc == 4;
+	is_watched = argc > 3;
 	is_told = !is_watched || !strcmp(argv[3], "told");
+	is_refused = argc == 5 && !strcmp(argv[4], "refused");
 	check((calls || !strcmp(argv[1], "listen")) &&
 		      (is_told || !strcmp(argv[3], "watched")) &&
+		      (is_refused || argc < 5) &&
 		      inet_pton(AF_INET, argv[2], &address.sin_addr) == 1,
 	      USAGE);
 	channel = rdma_create_event_channel();
@@ -277,7 +280,7 @@ int main(int argc, char **argv)
 	}
 	check(has_gone_over() && state() == IBV_MIG_MIGRATED, "state %d",
 	      state());
-	check(migrated == is_told && !stranded,
+	check(migrated == is_told && stranded == (is_told && is_refused),
 	      "told %d times that it has gone over, and %d that it could not",
 	      migrated, stranded);
 	say("migrated");

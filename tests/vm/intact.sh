@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel stock --timeout 600
+# vm-long: --kernel debug --timeout 900
 #
 # What sib_cm must not do to connections of ib_cm that it sees to: one that is older than it
 # stays as it is; LAPs that somebody forges, who knows the names of a connection, load
