@@ -16,6 +16,7 @@
 . "$(dirname "$0")/ip.sh"
 
 OTHER=$((3 - NODE))
+README="$(dirname "$0")/../../README.md"
 SUBNET_MANAGER=module
 MINUTE=60000
 
@@ -24,13 +25,19 @@ elapsed() {
 	echo $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 }
 
-# commands: those of README.md.
+# readme: the commands that README.md has for each host, with the address of this one.
+readme() {
+	sed -n '/^other by IP over InfiniBand/,/^To hosts/s/^    sudo //p' "$README" | sed "s|10\.8\.0\.1/|10.8.0.$NODE/|"
+}
+
 commands() {
+	local command count=0
 	began=${EPOCHREALTIME/[.,]/}
-	run modprobe -a sib ib_ipoib rdma_ucm
-	run rdma link add sib0 type sib netdev eth0
-	run ip address add "10.8.0.$NODE/24" dev ib0
-	run ip link set ib0 up
+	while read -ra command; do
+		run "${command[@]}"
+		count=$((count + 1))
+	done < <(readme)
+	[ $count = 4 ] || fail "README.md has $count commands, and had 4"
 	[ "$SUBNET_MANAGER.$NODE" != opensm.1 ] || opensm_up sib0 1 -P "$PARTITIONS"
 }
 
