@@ -82,16 +82,19 @@ pub(crate) fn deliver(
         }
         (qp.and_then(Held::try_clone), pkey_index)
     };
-    if let Some(qp) = qp {
-        if qp.listens_at(port) || qp.has_left(port) {
+    match qp {
+        Some(qp) if qp.listens_at(port) || qp.has_left(port) => {
             let arrival = Arrival {
                 segment,
                 port,
                 pkey_index,
             };
             Qp::receive(&qp, cx, irqs, run, arrival);
-        } else if let Some(counters) = hca.counters(port) {
-            counters.count(Counter::Discarded);
+        }
+        _ => {
+            if let Some(counters) = hca.counters(port) {
+                counters.count(Counter::Discarded);
+            }
         }
     }
 }
