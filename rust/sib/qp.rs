@@ -19,11 +19,13 @@
 mod absence;
 mod create;
 mod env;
+mod flight;
 mod local;
 mod modify;
 mod paths;
 mod post;
 pub(crate) mod recv;
+mod reply;
 mod send;
 mod transmit;
 
@@ -128,11 +130,9 @@ use recv::{
     RecvEntry,
     RecvQueue, //
 };
+use reply::Reply;
 use send::SendQueue;
-use transmit::{
-    Reply,
-    Transmitter, //
-};
+use transmit::Transmitter;
 use wire::PortNum;
 
 /// The machine with the storage that the driver lends it.

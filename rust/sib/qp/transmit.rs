@@ -10,8 +10,9 @@
 use super::{
     absence::Wait,
     env::Events,
+    flight::Flight,
     local::Executed,
-    send::Payload,
+    reply::Reply,
     Arrival,
     Qp,
     State, //
@@ -26,17 +27,12 @@ use crate::{
         Lane,
         Segment, //
     },
-    payload::{
-        Gather,
-        Source,
-        MAX_INLINE, //
-    },
+    payload::Source,
     run::RunQueue, //
 };
 use kernel::prelude::*;
 use proto::transport::{
     self as machine,
-    Access,
     PlaceError,
     QpConfig,
     TxSegment,
@@ -55,16 +51,13 @@ use wire::header::Header;
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
 
-/// Bytes of an answer that is given back at once, as a copy.
-const MAX_REPLY: usize = 256;
-
 /// What a context needs to transmit, and nobody else has meanwhile.
 pub(super) struct Transmitter {
     /// The segment to send.
     segment: TxSegment,
-    flight: Flight,
+    pub(super) flight: Flight,
     /// The way of segments.
-    lane: Lane,
+    pub(super) lane: Lane,
     /// Whether `lane` has just been looked for, and is used whatever has happened since but a migration.
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
@@ -72,13 +65,13 @@ pub(super) struct Transmitter {
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
     /// That, or another short answer.
-    reply: Reply,
+    pub(super) reply: Reply,
     /// Whether an operation of this side has to wait.
     waits: bool,
     /// Whether the segment to send has to wait for its memory.
     absent: bool,
     /// Whether an answer that came at once has to wait, and nobody sees to that yet.
-    unattended: bool,
+    pub(super) unattended: bool,
 }
 
 /// What a look at the machine has led to.
@@ -100,127 +93,6 @@ enum Step {
         /// What the clients are to be told.
         events: Events,
     },
-}
-
-/// A short answer to a segment, given back at once.
-pub(super) struct Reply {
-    segment: Option<TxSegment>,
-    /// Its payload is what these begin with.
-    bytes: [u8; MAX_REPLY],
-}
-
-impl Reply {
-    fn none() -> impl Init<Self> {
-        init!(Self {
-            segment: None,
-            bytes: [0; MAX_REPLY],
-        })
-    }
-}
-
-/// A segment's payload, on its way.
-struct Flight {
-    gather: Gather,
-    inline: [u8; MAX_INLINE],
-    inline_len: usize,
-}
-
-impl Flight {
-    fn empty() -> impl Init<Self> {
-        init!(Self {
-            gather: Gather::new(),
-            inline: [0; MAX_INLINE],
-            inline_len: 0,
-        })
-    }
-
-    fn clear(&mut self) {
-        self.gather.clear();
-        self.inline_len = 0;
-    }
-
-    fn source(&self) -> Source<'_> {
-        if self.inline_len > 0 {
-            Source::Bytes(self.inline.get(..self.inline_len).unwrap_or_default())
-        } else {
-            Source::Gather(&self.gather)
-        }
-    }
-
-    /// Collects the payload of a segment.
-    fn load(
-        &mut self,
-        qp: &Qp,
-        state: &mut State,
-        cx: &mut Cx<'_, QpLock, Off>,
-        payload: &machine::Payload,
-    ) -> Result<(), PlaceError> {
-        let need = &mut state.absence.sending;
-        need.begin();
-        match *payload {
-            machine::Payload::None => Ok(()),
-            machine::Payload::Remote { rkey, va, len } => {
-                let piece = qp
-                    .pd
-                    .remote(cx.reborrow(), qp.serial, rkey, (va, len), Access::Read)
-                    .map_err(|miss| need.local(miss))?;
-                self.gather.push(piece);
-                Ok(())
-            }
-            machine::Payload::Wqe { slot, offset, len } => match state.sends.payload(slot) {
-                Payload::Inline(bytes) => {
-                    self.load_inline(bytes, offset as usize, len as usize)?;
-                    Ok(())
-                }
-                Payload::Gather(list) => {
-                    let mut skip = offset;
-                    let mut left = len;
-                    let mut absent = false;
-                    for sge in list {
-                        if left == 0 {
-                            break;
-                        }
-                        if skip >= sge.length {
-                            skip = skip.wrapping_sub(sge.length);
-                            continue;
-                        }
-                        let part = left.min(sge.length.wrapping_sub(skip));
-                        let space = qp.space.as_ref();
-                        let piece = qp.pd.local(cx.reborrow(), space, sge, (skip, part), false);
-                        match piece.map_err(|miss| need.local(miss)) {
-                            Ok(piece) => {
-                                if piece.region().is_none() || !self.gather.push(piece) {
-                                    return Err(WcStatus::LocProtErr.into());
-                                }
-                            }
-                            // All that is not there is to come at once.
-                            Err(PlaceError::Absent) => absent = true,
-                            Err(error) => return Err(error),
-                        }
-                        left = left.wrapping_sub(part);
-                        skip = 0;
-                    }
-                    if absent {
-                        Err(PlaceError::Absent)
-                    } else if left == 0 {
-                        Ok(())
-                    } else {
-                        Err(WcStatus::LocLenErr.into())
-                    }
-                }
-            },
-        }
-    }
-
-    fn load_inline(&mut self, bytes: &[u8], offset: usize, len: usize) -> Result<(), WcStatus> {
-        let end = offset.checked_add(len).ok_or(WcStatus::LocLenErr)?;
-        let from = bytes.get(offset..end).ok_or(WcStatus::LocLenErr)?;
-        for (to, from) in self.inline.iter_mut().zip(from) {
-            *to = *from;
-        }
-        self.inline_len = len;
-        Ok(())
-    }
 }
 
 impl Transmitter {
@@ -340,81 +212,6 @@ impl State {
         self.transmitter.is_none()
     }
 
-    /// Has the machine take the answer to the segment that was sent last, if one came at once. Nothing
-    /// is on its way now, so no completion has to wait.
-    fn take_reply(&mut self, own: &mut Transmitter, qp: &Qp, cx: &mut Cx<'_, QpLock, Off>) {
-        if let Some(answer) = own.reply.segment.take() {
-            let len = answer.payload.len() as usize;
-            let segment = Segment {
-                header: &answer.header,
-                span: 1,
-                source: &Source::Bytes(own.reply.bytes.get(..len).unwrap_or_default()),
-                damage: None,
-            };
-            self.withheld.release(cx, qp);
-            // Both ends have agreed on a partition: this answers a segment that was taken.
-            let arrival = Arrival {
-                segment,
-                port: own.lane.port(),
-                pkey_index: None,
-            };
-            let attended = self.absence.is_waiting();
-            let _ = self.accept(false, qp, cx.reborrow(), &arrival);
-            own.unattended |= !attended && self.absence.is_waiting();
-        }
-    }
-
-    /// Gives the answer that is owed to `asker`, if it is short and can go there at once.
-    pub(super) fn reply(
-        &mut self,
-        qp: &Qp,
-        cx: &mut Cx<'_, QpLock, Off>,
-        asker: &Held<Qp>,
-        reply: &mut Reply,
-    ) {
-        if let Some(mut own) = self.transmitter.take() {
-            reply.segment = self.answer(&mut own, qp, cx, asker, &mut reply.bytes);
-            own.flight.clear();
-            self.transmitter = Some(own);
-        }
-    }
-
-    fn answer(
-        &mut self,
-        own: &mut Transmitter,
-        qp: &Qp,
-        cx: &mut Cx<'_, QpLock, Off>,
-        asker: &Held<Qp>,
-        bytes: &mut [u8; MAX_REPLY],
-    ) -> Option<TxSegment> {
-        let address = qp.address(self.machine.config());
-        if !own.lane.leads_to(&address) || !own.lane.ends_at(asker) {
-            return None;
-        }
-        let most = MAX_REPLY as u32;
-        let mut answer = self.machine.poll_reply(most, &own.lane.limits)?;
-        let payload = answer.payload;
-        let len = payload.len() as usize;
-        let bytes = bytes.get_mut(..len)?;
-        if len > 0 {
-            let loaded = own.flight.load(qp, self, cx, &payload);
-            if loaded.is_err() || own.flight.source().copy_out(0, bytes).is_err() {
-                // Whoever sends it the long way finds out what is wrong.
-                self.machine.put_back(&payload);
-                return None;
-            }
-        }
-        answer.header.set_payload_len(len).ok()?;
-        let segment = Segment {
-            header: &answer.header,
-            span: 1,
-            source: &Source::Bytes(bytes),
-            damage: None,
-        };
-        let taken = qp.hca.count_along(&own.lane, asker, &segment);
-        taken.then_some(answer)
-    }
-
     /// Finds out what to do next; gives the transmitter back if that is nothing.
     fn step(
         &mut self,
@@ -469,7 +266,7 @@ impl State {
 
 impl Qp {
     /// Where the segments of a connection go.
-    fn address(&self, config: &QpConfig) -> Address {
+    pub(super) fn address(&self, config: &QpConfig) -> Address {
         Address {
             port: self.port(),
             dlid: config.path.dlid,
