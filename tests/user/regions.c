@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a memory region promises: keys with a part that cannot be guessed, and that
- * nothing is written any more once the region, or the queue pair, is gone.
+ * What a memory region promises: keys with a part that cannot be guessed, messages as
+ * long as there may be any, and that nothing is written any more once the region, or
+ * the queue pair, is gone.
  *
- *     regions DEVICE[:PORT] DEVICE[:PORT]
+ *     regions DEVICE[:PORT] DEVICE[:PORT] [longest]
  *
- * End `a` asks, end `b` answers.
+ * End `a` asks, end `b` answers. The longest messages are the business of the second form
+ * alone.
  */
 
 #include "bench.h"
@@ -31,6 +33,11 @@
 #define SILENT_ROUNDS 6
 /* Longer than any message of a flood takes. */
 #define STILL_MS 30
+
+#define PIECE (64u << 20)
+#define PIECES 32
+#define MOST_BYTES (1u << 31)
+#define LONGEST_MS 120000
 
 static struct device devices[2];
 
@@ -295,6 +302,112 @@ static void test_dereg_posted(const char *test)
 	}
 }
 
+/* A region with the same memory again and again, and where it is. */
+static struct ibv_mr *reg_repeated(int at, uint8_t **where, int file)
+{
+	uint8_t *bytes = mmap(NULL, MOST_BYTES, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			      0);
+
+	check(bytes != MAP_FAILED, "mmap: %m");
+	*where = bytes;
+	for (size_t offset = 0; offset < MOST_BYTES; offset += PIECE)
+		check(mmap(bytes + offset, PIECE,
+			   PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+			   0) != MAP_FAILED,
+		      "mmap: %m");
+	return reg(at, bytes, MOST_BYTES);
+}
+
+static void fill(uint8_t *bytes, uint64_t seed)
+{
+	struct rng rng;
+
+	rng_seed(&rng, seed);
+	for (size_t at = 0; at < PIECE; at += 4096) {
+		uint64_t value = rng_next(&rng);
+
+		memcpy(bytes + at + value % 4088, &value, sizeof(value));
+	}
+}
+
+/*
+ * The longest message there may be: a list of pieces for SEND, and for RDMA one range, of
+ * the same memory again and again. One byte more is refused, and nothing moves.
+ */
+static void test_longest(const char *test)
+{
+	static const enum ibv_wr_opcode ops[] = {
+		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+	};
+	const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = 2,
+		.recv_depth = 2,
+		.sges = PIECES,
+	};
+	uint8_t *from = memory_of(PIECE + 1), *to;
+	struct ibv_mr *from_mr = reg(0, from, PIECE + 1), *to_mr;
+	int file = memfd_create("regions", 0);
+	struct ibv_sge list[PIECES], range;
+	struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = &range, .num_sge = 1 };
+	struct ibv_send_wr send = { .wr_id = 1,
+				    .sg_list = list,
+				    .num_sge = PIECES,
+				    .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+	struct end a, b;
+
+	check(devices[0].port_attr.max_msg_sz == MOST_BYTES,
+	      "%s: max_msg_sz is %u", test, devices[0].port_attr.max_msg_sz);
+	check(file >= 0 && !ftruncate(file, PIECE), "memfd: %m");
+	to_mr = reg_repeated(1, &to, file);
+	range = (struct ibv_sge){ (uintptr_t)to, MOST_BYTES, to_mr->lkey };
+	end_create(&a, &devices[0], &options);
+	end_create(&b, &devices[1], &options);
+	end_connect(&a, &b, &default_path);
+	for (int i = 0; i < PIECES; i++)
+		list[i] = (struct ibv_sge){ (uintptr_t)from, PIECE,
+					    from_mr->lkey };
+	send.wr.rdma.remote_addr = (uintptr_t)to;
+	send.wr.rdma.rkey = to_mr->rkey;
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		uint64_t began = now_ms();
+
+		send.opcode = ops[i];
+		fill(ops[i] == IBV_WR_RDMA_READ ? to : from, i + 1);
+		if (ops[i] == IBV_WR_SEND)
+			post_recv(&b, &recv);
+		post_send(&a, &send);
+		check(await(a.send_cq, &wc, LONGEST_MS) &&
+			      wc.status == IBV_WC_SUCCESS,
+		      "%s: operation %d ends with '%s'", test, ops[i],
+		      ibv_wc_status_str(wc.status));
+		if (ops[i] == IBV_WR_SEND)
+			check(await(b.recv_cq, &wc, LONGEST_MS) &&
+				      wc.status == IBV_WC_SUCCESS &&
+				      wc.byte_len == MOST_BYTES,
+			      "%s: %u bytes received, '%s'", test, wc.byte_len,
+			      ibv_wc_status_str(wc.status));
+		check(!memcmp(from, to, PIECE), "%s: operation %d: wrong bytes",
+		      test, ops[i]);
+		printf("regions: operation %d: %u bytes in %llu ms\n", ops[i],
+		       MOST_BYTES, (unsigned long long)(now_ms() - began));
+	}
+	list[PIECES - 1].length++;
+	send.opcode = IBV_WR_RDMA_WRITE;
+	fill(from, 99);
+	post_send(&a, &send);
+	expect(test, a.send_cq, 1, IBV_WC_LOC_LEN_ERR);
+	check(memcmp(from, to, PIECE), "%s: one byte more is taken", test);
+	end_destroy(&a);
+	end_destroy(&b);
+	check(!ibv_dereg_mr(from_mr) && !ibv_dereg_mr(to_mr), "dereg_mr: %m");
+	munmap(from, PIECE + 1);
+	munmap(to, MOST_BYTES);
+	close(file);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(const char *name);
@@ -306,18 +419,29 @@ static const struct {
 	{ "region gone under receives", test_dereg_posted },
 };
 
+static void run_test(const char *name, void (*run)(const char *name))
+{
+	uint64_t began = now_ms();
+
+	run(name);
+	printf("regions: %s: right, %llu ms\n", name,
+	       (unsigned long long)(now_ms() - began));
+	fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
-	check(argc == 3, "usage: regions DEV[:PORT] DEV[:PORT]");
+	bool longest = argc == 4 && !strcmp(argv[3], "longest");
+
+	check(argc == 3 || longest,
+	      "usage: regions DEV[:PORT] DEV[:PORT] [longest]");
 	device_open(&devices[0], argv[1]);
 	device_open(&devices[1], argv[2]);
-	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
-		uint64_t began = now_ms();
-
-		tests[i].run(tests[i].name);
-		printf("regions: %s: right, %llu ms\n", tests[i].name,
-		       (unsigned long long)(now_ms() - began));
-		fflush(stdout);
+	if (longest) {
+		run_test("longest message", test_longest);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(tests); i++)
+			run_test(tests[i].name, tests[i].run);
 	}
 	device_close(&devices[0]);
 	device_close(&devices[1]);
