@@ -209,6 +209,10 @@ impl Driver for Sib {
         mad::process(&mut cx, dev, mad, reply)
     }
 
+    fn ending(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
+        qp::flush_users(&mut cx, s, dev);
+    }
+
     fn leaving(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
         mad::fall_silent(&mut cx, s, dev);
     }

@@ -79,7 +79,7 @@ pub(crate) fn add(
     lease.fabric.stir(cx);
     let enlisted = Enlisted { device, hca: watch };
     registry::enlist(&lease.fabric, lease.ticket, enlisted).map_err(|device| {
-        device.unregister_queued(cx);
+        device.unregister_queued(cx, sleepable);
         ENODEV
     })
 }

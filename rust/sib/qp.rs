@@ -548,8 +548,8 @@ impl Qp {
     }
 
     /// Moves the queue pair to the error state for a reason of the device's, unless it is there already or has
-    /// nothing to do with the reason yet; returns whether it has.
-    fn fail(&self, cx: &mut Cx<'_, Unlocked>) -> bool {
+    /// nothing to do with the reason yet; returns whether it has. The client is told of `event`.
+    fn fail(&self, cx: &mut Cx<'_, Unlocked>, event: Option<machine::QpEvent>) -> bool {
         let mut guard = cx.lock(&self.state);
         let (state, cx) = guard.split();
         if matches!(state.machine.state(), QpState::Reset | QpState::Err) {
@@ -557,19 +557,27 @@ impl Qp {
         }
         state.with_machine(self, cx, Source::Bytes(&[]), |machine, env| {
             machine.to_error(env);
-            machine::Env::event(env, machine::QpEvent::Fatal);
+            if let Some(event) = event {
+                machine::Env::event(env, event);
+            }
         });
         self.watch(state);
         true
     }
+
+    /// Whether it is of a program.
+    fn is_user(&self) -> bool {
+        self.space.is_none()
+    }
 }
 
-/// Moves queue pairs to the error state because a queue of theirs is in error (IBA "Completion Queue Errors",
-/// "Shared Receive Queue Errors").
-///
-/// What comes of it is told by workers: it may lead to an error of another queue, and so on, as far as clients
-/// like to chain queues and queue pairs.
-fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> bool) {
+/// Calls `act` with each queue pair of `hca` that is `concerned`, which is asked under the lock of the HCA.
+fn for_each(
+    cx: &mut Cx<'_, Unlocked>,
+    hca: &Hca,
+    concerned: impl Fn(&Qp) -> bool,
+    act: impl Fn(&mut Cx<'_, Unlocked>, Held<Qp>),
+) {
     let mut index = 0;
     loop {
         let qp = {
@@ -585,11 +593,33 @@ fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> b
             }
         };
         if let Some(qp) = qp {
-            if qp.fail(cx) {
-                Qp::schedule(qp);
-            }
+            act(cx, qp);
         }
     }
+}
+
+/// Moves queue pairs to the error state because a queue of theirs is in error (IBA "Completion Queue Errors",
+/// "Shared Receive Queue Errors").
+///
+/// What comes of it is told by workers: it may lead to an error of another queue, and so on, as far as clients
+/// like to chain queues and queue pairs.
+fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> bool) {
+    for_each(cx, hca, concerned, |cx, qp| {
+        if qp.fail(cx, Some(machine::QpEvent::Fatal)) {
+            Qp::schedule(qp);
+        }
+    });
+}
+
+/// Completes the work of all queue pairs of programs, whose device goes, by flushing it. They find that in their
+/// queues, which stay mapped, when they have lost everything else.
+pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Hca) {
+    let irqs = sleepable.irqs_on();
+    for_each(cx, hca, Qp::is_user, |cx, qp| {
+        if qp.fail(cx, None) {
+            RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
+        }
+    });
 }
 
 impl Run for Qp {

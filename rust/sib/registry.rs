@@ -345,7 +345,7 @@ impl Entry {
         self.fabric.unhang_all(cx);
         let hcas = self.leases.iter().filter_map(|(_, hca)| hca.as_ref());
         for enlisted in hcas {
-            enlisted.device.unregister_queued(cx);
+            enlisted.device.unregister_queued(cx, sleepable);
         }
     }
 

@@ -2,8 +2,9 @@
 /*
  * One of two processes with traffic between them that never ends by itself: SEND,
  * RDMA WRITE and READ both ways, with work posted all the time. When the other
- * one dies, the completions of all that is posted must come, once each: then the
- * survivor ends with status 0. So it does when the device goes away.
+ * one dies, the completions of all that is posted must come, once each and in order:
+ * then the survivor ends with status 0. So it does when the device goes away, which
+ * completes the work, too.
  */
 
 #include "common.h"
@@ -24,8 +25,10 @@
 #define STALL_MS 60000
 /* How long one waits for the other to begin. */
 #define MEET_MS 20000
-/* wr_id of sends; receives have 0. */
-#define SEND_ID 1
+/* Marks the wr_id of a send; what is below counts those of the queue. */
+#define SEND_ID (1ull << 63)
+/* How long completions may take that are on their way when the device goes. */
+#define LAST_MS 200
 
 /* What the two tell each other. */
 struct card {
@@ -44,6 +47,8 @@ static struct ibv_mr *mr;
 static struct card mine, theirs;
 static struct rng rng;
 static int sends, recvs;
+/* How many have been posted in all, and how many have completed. */
+static uint64_t posted_sends, posted_recvs, done_sends, done_recvs;
 static uint64_t done;
 /* When the last completion came, and for how long there was none before it. */
 static uint64_t taken_ms, silence_ms;
@@ -90,17 +95,43 @@ static void exchange(int fd, const void *out, void *in, size_t size)
 		peer_gone_early();
 }
 
+/* Each completion is of the oldest of its queue. */
+static void account(const struct ibv_wc *wc)
+{
+	bool is_send = wc->wr_id & SEND_ID;
+	uint64_t index = wc->wr_id & ~SEND_ID;
+	uint64_t due = is_send ? done_sends++ : done_recvs++;
+
+	check(index == due, "%s %llu completes, and %llu was due",
+	      is_send ? "send" : "receive", (unsigned long long)index,
+	      (unsigned long long)due);
+	if (is_send)
+		sends--;
+	else
+		recvs--;
+	check(sends >= 0 && recvs >= 0, "a completion too many");
+	done++;
+}
+
 static void device_gone(const char *how)
 {
-	printf("endless: %s: the device is gone (%s) after %llu completions\n",
-	       device.name, how, (unsigned long long)done);
+	struct ibv_wc wc;
+
+	while (await(end.send_cq, &wc, LAST_MS))
+		account(&wc);
+	/* Receives may have been posted to a queue that nobody looks at any more. */
+	check(!sends, "%d sends are left of a device that is gone (%s)", sends, how);
+	printf("endless: %s: the device is gone (%s) after %llu completions, with %d sends and %d receives\n",
+	       device.name, how, (unsigned long long)done, sends, recvs);
 	exit(0);
 }
 
 static void post_one_recv(void)
 {
 	struct ibv_sge sge = { (uintptr_t)bytes, SLOT, mr->lkey };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr wr = { .wr_id = posted_recvs++,
+				  .sg_list = &sge,
+				  .num_sge = 1 };
 
 	post_recv(&end, &wr);
 	recvs++;
@@ -117,7 +148,7 @@ static void post_one_send(void)
 						    rng_below(&rng, 100),
 			       mr->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = SEND_ID,
+		.wr_id = SEND_ID | posted_sends,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = ops[rng_below(&rng, ARRAY_SIZE(ops))],
@@ -129,6 +160,7 @@ static void post_one_send(void)
 	if (error == EIO || error == ENODEV)
 		device_gone("post_send");
 	check(!error, "post_send: %s", strerror(error));
+	posted_sends++;
 	sends++;
 }
 
@@ -161,12 +193,7 @@ static void take(struct ibv_wc *wc)
 		      "nothing for %d ms with %d sends and %d receives posted",
 		      STALL_MS, sends, recvs);
 	}
-	if (wc->wr_id == SEND_ID)
-		sends--;
-	else
-		recvs--;
-	check(sends >= 0 && recvs >= 0, "a completion too many");
-	done++;
+	account(wc);
 	silence_ms = now_ms() - taken_ms;
 	taken_ms += silence_ms;
 }
@@ -185,7 +212,7 @@ static void bury(const struct ibv_wc *first)
 		else
 			printf("endless: %s: a %s ended after that: %s\n",
 			       device.name,
-			       wc.wr_id == SEND_ID ? "send" : "receive",
+			       wc.wr_id & SEND_ID ? "send" : "receive",
 			       ibv_wc_status_str(wc.status));
 	}
 	check(!await(end.send_cq, &wc, 50), "a completion too many");

@@ -102,6 +102,23 @@ impl DeviceRef {
         Self(raw)
     }
 
+    /// Has the driver end the work of users, unless the device is not registered any more.
+    ///
+    /// # Safety
+    ///
+    /// The device is of driver `D`, which has given it its value.
+    pub(super) unsafe fn end<D: Driver>(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
+        let raw = self.0.as_ptr();
+        // SAFETY: The memory is alive by the invariant.
+        if unsafe { bindings::sib_helper_ib_device_try_get(raw) } {
+            // SAFETY: The device stays registered, and has its value, until the reference is given back.
+            let state = unsafe { DeviceObj::<D>::get(raw) };
+            D::ending(cx.reborrow(), s, &state.handle);
+            // SAFETY: Taken above.
+            unsafe { bindings::ib_device_put(raw) };
+        }
+    }
+
     /// Unregisters the device unless that has been done, and waits until it is.
     pub(super) fn unregister(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>) {
         // SAFETY: The memory is alive by the invariant. ib_core does nothing if the device is not
@@ -303,8 +320,10 @@ impl<D: Driver> Device<D> {
     }
 
     /// Removes the device soon. For callers that hold locks of the network stack.
-    pub fn unregister_queued(&self, _cx: &mut Cx<'_, Unlocked>) {
+    pub fn unregister_queued(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
         let raw = self.raw.0.as_ptr();
+        // SAFETY: The device has been registered as one of `D`, so it has its value until it is removed.
+        unsafe { self.raw.end::<D>(cx, s) };
         // SAFETY: The memory is alive by the invariant of `DeviceRef`.
         if !unsafe { bindings::sib_helper_ib_device_try_get(raw) } {
             return;

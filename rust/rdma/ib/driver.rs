@@ -310,6 +310,12 @@ pub trait Driver: Sized + Send + Sync + 'static {
         reply: &mut [u8; MAD_SIZE],
     ) -> MadResult;
 
+    /// The device will be removed, by order of the administrator or with what it stands on. All clients have their
+    /// objects yet, and those that are users learn of it when they have lost them: their work is to be completed now.
+    ///
+    /// It may come more than once, and not at all for a device whose registration fails.
+    fn ending(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
+
     /// The device is about to be removed, and clients that came after the driver have let go of it. ib_mad, which came
     /// before, will later.
     ///

@@ -134,6 +134,9 @@ impl<D: Driver> Registrar<D> {
     fn unregister_all(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
         let mut devices = core::mem::take(&mut *self.devices.lock());
         for listed in &devices {
+            // SAFETY: Devices are listed by those that are about to register them as devices of `D`, with their
+            // values.
+            unsafe { listed.device.end::<D>(cx, s) };
             listed.device.unregister(cx, s);
         }
         devices.clear();
@@ -166,6 +169,7 @@ impl<D: Link> Registration<D> {
                 link_ops: Opaque::new(bindings::rdma_link_ops {
                     type_: D::LINK_TYPE.as_char_ptr(),
                     newlink: Some(newlink::<D>),
+                    dellink: Some(dellink::<D>),
                     // SAFETY: All members are pointers that may be null.
                     ..unsafe { core::mem::zeroed() }
                 }),
@@ -259,4 +263,18 @@ unsafe extern "C" fn newlink<D: Link>(
         D::newlink(cx, s, registrar, name, &netdev)?;
         Ok(0)
     })
+}
+
+/// `rdma link del`, before the device is unregistered. In a task that may sleep.
+///
+/// # Safety
+///
+/// Called by ib_core with a registered device of `D`, which stays that until this returns.
+unsafe extern "C" fn dellink<D: Driver>(device: *mut bindings::ib_device) -> c_int {
+    // SAFETY: The operation may sleep, and is entered from ib_core.
+    let (cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
+    // SAFETY: The device has its value from before the registration until it is removed, which is after this.
+    let state = unsafe { DeviceObj::<D>::get(device) };
+    D::ending(cx, s, &state.handle);
+    0
 }
