@@ -83,6 +83,8 @@ pub(crate) struct Connection {
     peer: Option<PeerKey>,
     /// Its queue pair; 0 if it is not known yet, or may have another connection.
     qpn: Atomic<u32>,
+    /// The connection ends: if there is another one of this queue pair, that is what it is used for.
+    is_ending: Atomic<bool>,
     shared: Arc<Shared>,
     device: Arc<Device>,
     #[pin]
@@ -104,6 +106,8 @@ struct Inner {
     claimed: Option<PeerQp>,
     /// The HCA has told of a migration, of which the program has not told yet.
     has_migrated: bool,
+    /// The program has taken the queue pair of the connection out of use.
+    is_parted: bool,
     /// Nothing happens any more.
     is_over: bool,
 }
@@ -151,6 +155,7 @@ impl Connection {
                 comm_id,
                 peer: is_incoming.then_some((guid.get(), theirs)),
                 qpn: Atomic::new(0),
+                is_ending: Atomic::new(false),
                 shared,
                 device,
                 inner <- new_mutex!(
@@ -160,6 +165,7 @@ impl Connection {
                         pkey,
                         claimed: None,
                         has_migrated: false,
+                        is_parted: false,
                         is_over: false,
                     },
                     "Connection::inner"
@@ -196,6 +202,11 @@ impl Connection {
     /// The HCA that it is on.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    /// Whether it ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// Has it be the connection of the peer's queue pair, unless there is another, which is returned.
@@ -275,27 +286,7 @@ impl Connection {
                 Action::Free => inner.is_over = true,
             }
         }
-        let has_qp = match inner.conn.state() {
-            State::RepSent
-            | State::MraRepRcvd
-            | State::RepRcvd
-            | State::MraRepSent
-            | State::Established(_) => true,
-            State::Idle
-            | State::ReqSent
-            | State::MraReqRcvd
-            | State::ReqRcvd
-            | State::MraReqSent
-            | State::DreqSent
-            | State::DreqRcvd
-            | State::Timewait => false,
-        };
-        let qpn = if has_qp {
-            inner.conn.local_qpn().get()
-        } else {
-            0
-        };
-        self.qpn.store(qpn, Relaxed);
+        self.note_qpn(&mut inner);
         if inner.conn.state() == State::Idle {
             self.release(&mut inner);
             self.shared.forget_name(self);
@@ -312,6 +303,29 @@ impl Connection {
             self.end(cx, s);
         }
         Ok(())
+    }
+
+    /// Says which queue pair it is the connection of. One that ends has none any more when the program has put that out of
+    /// use: its number may be that of another.
+    fn note_qpn(&self, inner: &mut Inner) {
+        let state = inner.conn.state();
+        let (has_any, is_ending) = (state.has_queue_pair(), state.is_ending());
+        inner.is_parted &= has_any;
+        let qpn = if has_any && !(is_ending && inner.is_parted) {
+            inner.conn.local_qpn().get()
+        } else {
+            0
+        };
+        self.is_ending.store(is_ending, Relaxed);
+        self.qpn.store(qpn, Relaxed);
+    }
+
+    /// The program has put its queue pair out of use. Before the connection is established that is how to begin.
+    pub(crate) fn part(&self) {
+        let mut inner = self.inner.lock();
+        let state = inner.conn.state();
+        inner.is_parted = state.is_ending() || matches!(state, State::Established(_));
+        self.note_qpn(&mut inner);
     }
 
     /// How the queue pair stands, if it is connected as both ends have said.

@@ -155,7 +155,10 @@ impl Manager for Desk {
             },
             QpEvent::MigrationFailed => self.0.watch.verdict(&mut cx, s, device, qpn),
             QpEvent::Gone => {
-                // A program of this manager has its queue pair, and says what it does with it.
+                // A program of this manager says itself when its connection is to end.
+                if let Some(connection) = self.0.connection_of(device, qpn) {
+                    connection.part();
+                }
                 self.0.watch.gone(&mut cx, device, qpn);
                 Verdict::Pass
             }

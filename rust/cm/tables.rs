@@ -454,12 +454,13 @@ impl Shared {
         self.tables.lock().connections.get(&comm_id).cloned()
     }
 
-    /// The connection of a queue pair.
+    /// The connection of a queue pair; one that ends only if there is no other.
     pub(crate) fn connection_of(&self, device: &Arc<Device>, qpn: u32) -> Option<Arc<Connection>> {
         let tables = self.tables.lock();
-        let mut connections = tables.connections.values();
+        let connections = tables.connections.values();
         connections
-            .find(|connection| connection.is_of(device, qpn))
+            .filter(|connection| connection.is_of(device, qpn))
+            .min_by_key(|connection| connection.is_ending())
             .cloned()
     }
 

@@ -211,7 +211,8 @@ impl Conn {
     /// # Errors
     ///
     /// An order that cannot be carried out changes nothing. Of the other events [`Event::Migrated`] can be refused, when
-    /// there is no alternate path, and [`Event::Moved`], when it is known.
+    /// there is no alternate path, and [`Event::Moved`], when it is known; both when there is no queue pair
+    /// ([`State::has_queue_pair`]).
     pub fn step(&mut self, event: Event<'_>, env: &Env<'_>) -> Result<Actions, Refusal> {
         let mut actions = Actions::default();
         match event {

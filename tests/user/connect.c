@@ -185,13 +185,19 @@ static void establish(uint32_t listener, bool with_qps)
 	      "another communication ID");
 }
 
-static void part(void)
+static void ask_to_part(void)
 {
 	struct sib_cm_event event;
 
 	say(&active, SIB_CM_IOC_SEND_DREQ, "farewell");
 	event = expect_told(&passive, SIB_CM_DREQ_RECEIVED);
 	expect_data(&event, "farewell");
+}
+
+static void agree_to_part(void)
+{
+	struct sib_cm_event event;
+
 	say(&passive, SIB_CM_IOC_SEND_DREP, "so be it");
 	event = expect_told(&active, SIB_CM_DREP_RECEIVED);
 	expect_data(&event, "so be it");
@@ -199,6 +205,12 @@ static void part(void)
 	expect_told(&passive, SIB_CM_TIMEWAIT_EXIT);
 	destroy(&active, active.id);
 	destroy(&passive, passive.id);
+}
+
+static void part(void)
+{
+	ask_to_part();
+	agree_to_part();
 }
 
 static int offer_for(const struct sib_cm_path *path, uint8_t response,
@@ -369,8 +381,11 @@ static void test_alternate_path(uint32_t listener)
 	end_ends();
 }
 
-/* What SEND_REQ has offered already: for RTR and RTS. */
-static void test_first_path(uint32_t listener)
+/*
+ * What SEND_REQ has offered already: for RTR and RTS. It is used before the connection ends, or while it
+ * does, and datagrams go by it from then on.
+ */
+static void test_first_path(uint32_t listener, bool at_end)
 {
 	struct sib_cm_path here = path_between(&active, &passive, 2);
 	struct sib_cm_path there = path_between(&passive, &active, 2);
@@ -382,6 +397,8 @@ static void test_first_path(uint32_t listener)
 	transfer(&active, &passive, 1);
 	transfer(&passive, &active, 2);
 	transfer(&active, &passive, 3);
+	if (at_end)
+		ask_to_part();
 	check(!ibv_modify_qp(active.end.qp, &migrated, IBV_QP_PATH_MIG_STATE),
 	      "the queue pair does not migrate");
 	transfer(&active, &passive, 4);
@@ -392,7 +409,11 @@ static void test_first_path(uint32_t listener)
 	same_path(&event.alternate, &here);
 	event = expect_told(&passive, SIB_CM_MIGRATED);
 	same_path(&event.alternate, &there);
-	part();
+	event.primary = attributes(&active).primary;
+	same_path(&event.primary, &here);
+	if (!at_end)
+		ask_to_part();
+	agree_to_part();
 	end_ends();
 	has_alternate = false;
 }
@@ -768,11 +789,12 @@ int main(int argc, char **argv)
 		establish(listener, false);
 		part();
 		test_alternate_path(listener);
-		test_first_path(listener);
+		test_first_path(listener, false);
+		test_first_path(listener, true);
 		test_private_path(listener);
 		type = IBV_QPT_UC;
 		test_alternate_path(listener);
-		test_first_path(listener);
+		test_first_path(listener, false);
 		type = IBV_QPT_RC;
 		test_refusal(listener);
 		test_unknown_service();

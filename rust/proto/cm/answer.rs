@@ -230,9 +230,10 @@ impl Conn {
 
     /// The queue pair has migrated: what was the alternate path is the only one.
     pub(super) fn migrated(&mut self, actions: &mut Actions) -> Result<(), Refusal> {
-        let Some(path) = self.alternate.take() else {
+        if !self.state.has_queue_pair() {
             return Err(Refusal::Invalid);
-        };
+        }
+        let path = self.alternate.take().ok_or(Refusal::Invalid)?;
         self.go_over(path, actions);
         Ok(())
     }
@@ -240,6 +241,9 @@ impl Conn {
     /// The queue pair has these paths, after a migration. The consumer may have loaded them without a LAP, or the answer
     /// to one may have been quicker than the news.
     pub(super) fn moved(&mut self, ways: &Ways, actions: &mut Actions) -> Result<(), Refusal> {
+        if !self.state.has_queue_pair() {
+            return Err(Refusal::Invalid);
+        }
         if is_way_of(&ways.primary, &self.primary) {
             return Err(Refusal::Stale);
         }

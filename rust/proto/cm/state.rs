@@ -23,6 +23,32 @@ pub enum State {
     Timewait,
 }
 
+impl State {
+    /// Whether what becomes of the queue pair is of interest: the peer is known, and datagrams go by the path that it uses.
+    pub fn has_queue_pair(self) -> bool {
+        match self {
+            Self::RepSent
+            | Self::MraRepRcvd
+            | Self::RepRcvd
+            | Self::MraRepSent
+            | Self::Established(_)
+            | Self::DreqSent
+            | Self::DreqRcvd => true,
+            Self::Idle
+            | Self::ReqSent
+            | Self::MraReqRcvd
+            | Self::ReqRcvd
+            | Self::MraReqSent
+            | Self::Timewait => false,
+        }
+    }
+
+    /// Whether the connection ends, so that its queue pair may have another one as soon as its owner has reset it.
+    pub fn is_ending(self) -> bool {
+        matches!(self, Self::DreqSent | Self::DreqRcvd)
+    }
+}
+
 /// Where an established connection is in the exchange of an alternate path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the IBA's")]

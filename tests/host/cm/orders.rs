@@ -32,7 +32,7 @@ const ORDERS: usize = 13;
 ///
 /// The orders are connect, accept, ready, reject, delay, established, disconnect, depart, load, answer, answer to
 /// another LAP, unload; then the queue pair migrates.
-pub(crate) const ROWS: [(State, Prepare, &str); 21] = [
+pub(crate) const ROWS: [(State, Prepare, &str); 24] = [
     (State::Idle, idle, "+..........+."),
     (State::ReqSent, || (Pair::new(), A), "...+.......+."),
     (State::MraReqRcvd, || (delayed(), A), "...+.......+."),
@@ -52,8 +52,11 @@ pub(crate) const ROWS: [(State, Prepare, &str); 21] = [
     (up(Ap::LapRcvd), || (Pair::offered(), P), "....+++..+s+."),
     (up(Ap::MraLapSent), || (pondered(), P), ".....++..+s+."),
     (State::DreqSent, || (parting(), A), "...........+."),
+    (State::DreqSent, || (leaving(), A), "...........++"),
     (State::DreqRcvd, || (parting(), P), ".......+...+."),
-    (State::Timewait, timewait, "...........+."),
+    (State::DreqRcvd, || (leaving(), P), ".......+...++"),
+    (State::Timewait, || timewait(parting()), "...........+."),
+    (State::Timewait, || timewait(leaving()), "...........+."),
 ];
 
 const fn up(ap: Ap) -> State {
@@ -103,15 +106,24 @@ fn pondered() -> Pair {
     pair
 }
 
-fn parting() -> Pair {
-    let mut pair = Pair::established();
+/// Two ends of which the requester has asked for the end.
+fn parted(mut pair: Pair) -> Pair {
     pair.order(A, Order::Disconnect(&[]));
     pair.carry(A);
+    let _ = pair.told(P);
     pair
 }
 
-fn timewait() -> (Pair, usize) {
-    let mut pair = parting();
+fn parting() -> Pair {
+    parted(Pair::established())
+}
+
+/// They have an alternate path.
+fn leaving() -> Pair {
+    parted(Pair::loaded())
+}
+
+fn timewait(mut pair: Pair) -> (Pair, usize) {
     pair.order(P, Order::Depart(&[]));
     (pair, P)
 }

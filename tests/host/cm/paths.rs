@@ -534,6 +534,47 @@ fn the_news_of_a_migration_is_late() {
     assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
 }
 
+/// A queue pair goes over while its connection ends: what is sent from then on goes the new way, and what comes by it is
+/// the peer's.
+#[test]
+fn a_queue_pair_migrates_at_the_end() {
+    let mut pair = Pair::loaded();
+    pair.order(A, Order::Disconnect(b"why"));
+    let dreq = pair.take(A);
+    pair.give(P, &dreq);
+    assert_eq!(pair.told(P), [Notice::DreqReceived]);
+    for end in [A, P] {
+        assert!(pair.conns[end].state().has_queue_pair());
+        let ways = ways(end == A, 1, None);
+        pair.step(end, Event::Moved(&ways));
+        let seen = if end == A {
+            path(1)
+        } else {
+            path(1).reversed()
+        };
+        assert_eq!(pair.told(end), [Notice::Migrated(seen)]);
+        assert_eq!(pair.conns[end].primary(), &seen);
+        let again = pair.try_step(end, Event::Moved(&ways));
+        assert_eq!(again, Err(Refusal::Stale));
+    }
+    pair.wait(A);
+    let again = pair.take(A);
+    assert_eq!(again, dreq);
+    pair.step(P, Event::Received(&again, source(true, 1)));
+    pair.order(P, Order::Depart(&[]));
+    assert_eq!(pair.conns[P].source(), source(true, 1));
+    let drep = pair.take(P);
+    pair.step(A, Event::Received(&drep, source(false, 1)));
+    assert_eq!(pair.told(A), [Notice::DrepReceived]);
+    // Now it is over, wherever the queue pair goes.
+    for end in [A, P] {
+        assert!(!pair.conns[end].state().has_queue_pair());
+        let late = pair.try_step(end, Event::Moved(&ways(end == A, 2, None)));
+        assert_eq!(late, Err(Refusal::Invalid));
+        assert_eq!(pair.told(end), []);
+    }
+}
+
 /// The path of an offer under way is in use now: it is of no use as an alternate one.
 #[test]
 fn the_path_that_is_offered_is_in_use() {
