@@ -186,7 +186,7 @@ impl Ends {
         if has_lid(names) {
             Ok((port, names))
         } else {
-            Err(PathFault::Lid)
+            Err(PathFault::Lid(Lid::new(names.lid)))
         }
     }
 
@@ -308,5 +308,20 @@ impl Local for Here<'_> {
             Ok(_) => Ok(()),
             Err(_) => Err(PathFault::PKey),
         }
+    }
+
+    fn substitute(&self, path: &Path, pkey: PKey, in_use: &Path) -> Option<Gid> {
+        let adapter = &self.device.adapter;
+        let has_lid = |names: &PortNames| path.local_lid.is_path_of(Lid::new(names.lid), names.lmc);
+        let would_do = |port: u32, names: &PortNames| {
+            names.is_active
+                && names.gid != in_use.local_gid.get()
+                && adapter.pkey_index(port, pkey.get()).is_ok()
+        };
+        let ports = self.ends.ports();
+        let (_, names) = ports
+            .filter(|(port, names)| would_do(*port, names))
+            .min_by_key(|(_, names)| !has_lid(names))?;
+        Some(Gid::new(names.gid))
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What the answers to offers of paths say, and what they lead to: each status of APR, with
- * additional information; answers and offers that come too late; each that REP gives to the
- * alternate path of a REQ. Connections by /dev/sib_cm; there are no queue pairs.
+ * additional information; values that would do, of ends that are none; answers and offers
+ * that come too late; each that REP gives to the alternate path of a REQ. Connections by /dev/sib_cm; there are no queue pairs.
  *
  *     answers DEVICE DEVICE
  */
@@ -21,6 +21,8 @@
 #define HASTY 10
 #define RETRIES 7
 #define INFO 72
+/* A LID that no port here has. */
+#define NOWHERE 0xbffe
 /* All that refuse; the one that ends all offers, as there is no such thing, comes last. */
 static const uint8_t statuses[] = { 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 2 };
 /* Of the alternate path in REP. */
@@ -131,6 +133,47 @@ static void test_statuses(void)
 	}
 	check(try_offer(RESPONSE, RETRIES) == EINVAL,
 	      "a path for a peer that knows none");
+	part_bare(&active, &passive);
+}
+
+/* Offers a path that the passive side refuses by itself, and says instead what is at `from`. */
+static void refuses(const struct sib_cm_path *path, uint8_t status,
+		    const void *from, uint8_t len)
+{
+	struct sib_cm_send_lap lap = { .id = active.id,
+				       .response_timeout = RESPONSE,
+				       .retries = RETRIES,
+				       .path = *path };
+	struct sib_cm_event event;
+
+	order(&active, SIB_CM_IOC_SEND_LAP, &lap);
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
+	check(event.status == status, "status %u, not %u", event.status,
+	      status);
+	check(event.info_len == len && !memcmp(event.info, from, len),
+	      "status %u: %u bytes of information, or others", status,
+	      event.info_len);
+	check(!has_event(&passive, 0), "the program is asked");
+}
+
+/* Paths that end nowhere are refused with what would do, and the second offer follows that. */
+static void test_hints(void)
+{
+	struct sib_cm_path good = path_between(&active, &passive, 2);
+	struct sib_cm_path path = good;
+	uint8_t lid[] = { good.remote_lid >> 8, good.remote_lid & 0xff };
+	struct sib_cm_send_apr answer;
+
+	connect_bare(&active, &passive, SERVICE);
+	path.remote_lid = NOWHERE;
+	refuses(&path, 7, lid, sizeof(lid));
+	path = good;
+	path.remote_gid[15] ^= 0xff;
+	refuses(&path, 8, good.remote_gid, sizeof(good.remote_gid));
+	answer = apr(offer(), 0);
+	order(&passive, SIB_CM_IOC_SEND_APR, &answer);
+	expect_told(&active, SIB_CM_APR_RECEIVED);
+	has_paths(true);
 	part_bare(&active, &passive);
 }
 
@@ -262,6 +305,7 @@ int main(int argc, char **argv)
 	side_open(&passive, argv[2]);
 	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
 	test_statuses();
+	test_hints();
 	test_limits();
 	test_late_answer();
 	test_old_offer();

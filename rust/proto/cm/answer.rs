@@ -37,6 +37,10 @@ use wire::mad::cm::{
     Lap,
     Path, //
 };
+use wire::{
+    Gid,
+    Lid, //
+};
 
 /// The newest LAP that has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,6 +53,13 @@ pub(super) struct Heard {
     answered: bool,
     /// Which of the LAPs that the consumer was told of it is.
     generation: u32,
+}
+
+/// The additional information of an APR that the consumer is not asked about: a value that would do.
+enum Hint {
+    None,
+    Lid(Lid),
+    Gid(Gid),
 }
 
 /// How a LAP stands to the newest one.
@@ -126,7 +137,13 @@ impl Conn {
                         if status != ap_status::LOADED {
                             self.count(Count::LapRefused, actions);
                         }
-                        self.reply_apr(status, &[], &[], actions);
+                        match self.would_do(status, env) {
+                            Hint::None => self.reply_apr(status, &[], &[], actions),
+                            Hint::Lid(lid) => {
+                                self.reply_apr(status, &lid.get().to_be_bytes(), &[], actions)
+                            }
+                            Hint::Gid(gid) => self.reply_apr(status, &gid.get(), &[], actions),
+                        }
                     }
                     None => {
                         self.heard.generation = self.heard.generation.wrapping_add(1);
@@ -158,9 +175,30 @@ impl Conn {
             match env.local.check(path, self.pkey()) {
                 Ok(()) => None,
                 Err(PathFault::Gid) => Some(ap_status::INVALID_GID),
-                Err(PathFault::Lid) => Some(ap_status::INVALID_LID),
+                Err(PathFault::Lid(_)) => Some(ap_status::INVALID_LID),
                 Err(PathFault::PKey) => Some(ap_status::REJECTED),
             }
+        }
+    }
+
+    /// What the newest LAP could have said instead. A path that would be the one in use is no help.
+    fn would_do(&self, status: u8, env: &Env<'_>) -> Hint {
+        let path = self.heard.path;
+        let pkey = self.pkey();
+        match status {
+            ap_status::INVALID_GID => env
+                .local
+                .substitute(&path, pkey, &self.primary)
+                .map_or(Hint::None, Hint::Gid),
+            ap_status::INVALID_LID => match env.local.check(&path, pkey) {
+                Err(PathFault::Lid(local_lid))
+                    if !is_same(&Path { local_lid, ..path }, &self.primary) =>
+                {
+                    Hint::Lid(local_lid)
+                }
+                Ok(()) | Err(_) => Hint::None,
+            },
+            _ => Hint::None,
         }
     }
 

@@ -128,6 +128,10 @@ pub trait Local {
     ///
     /// What is wrong with it.
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault>;
+
+    /// The GID of a port where `path` could begin, if its own one is nobody's: that of the port with its LID, or else of
+    /// another one in the partition than that of `in_use`.
+    fn substitute(&self, path: &Path, pkey: PKey, in_use: &Path) -> Option<Gid>;
 }
 
 /// The paths that a queue pair has. Without a global route the remote GIDs are not known, and zero.
@@ -144,8 +148,8 @@ pub struct Ways {
 pub enum PathFault {
     /// No port has the GID.
     Gid,
-    /// No port has the LID.
-    Lid,
+    /// The port with the GID has another LID, which is this one.
+    Lid(Lid),
     /// The port is not in the partition.
     PKey,
 }

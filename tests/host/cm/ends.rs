@@ -39,6 +39,8 @@ pub(crate) const PARTITION: PKey = PKey::new(0x8003);
 /// Ports that no end has, for their GID or for their LID.
 pub(crate) const NAMELESS: u8 = 8;
 pub(crate) const FOREIGN: u8 = 9;
+/// One that no other port can stand for.
+pub(crate) const LONELY: u8 = 11;
 /// Those that are not in the partition.
 pub(crate) const OUTSIDE: u8 = 10;
 
@@ -58,18 +60,30 @@ pub(crate) fn path(number: u8) -> Path {
     }
 }
 
+/// The LID of the port with this GID.
+fn lid_of(gid: Gid) -> Lid {
+    let [.., high, low] = gid.get();
+    Lid::new(u16::from_be_bytes([high, low]))
+}
+
 /// The ports of both HCAs.
 pub(crate) struct Ports;
 
 impl Local for Ports {
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault> {
         match (path.local_lid.get() & 0xf) as u8 {
-            NAMELESS => Err(PathFault::Gid),
-            FOREIGN => Err(PathFault::Lid),
+            NAMELESS | LONELY => Err(PathFault::Gid),
+            FOREIGN => Err(PathFault::Lid(lid_of(path.local_gid))),
             OUTSIDE => Err(PathFault::PKey),
             _ if pkey != PARTITION => Err(PathFault::PKey),
             _ => Ok(()),
         }
+    }
+
+    fn substitute(&self, path: &Path, pkey: PKey, in_use: &Path) -> Option<Gid> {
+        let is_any = path.local_lid.get() & 0xf != LONELY.into() && pkey == PARTITION;
+        let next = Guid::new(u64::from(in_use.local_lid.get()) + 1);
+        is_any.then(|| Gid::from_parts(Gid::DEFAULT_PREFIX, next))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::ends::{
     source,
     ACTIVE_ID,
     FOREIGN,
+    LONELY,
     NAMELESS,
     OUTSIDE,
     PASSIVE_ID,
@@ -384,6 +385,39 @@ fn a_lap_stands_for_an_rtu() {
     );
     pair.give(P, &rtu);
     assert_eq!(pair.told(P), []);
+}
+
+/// Who refuses a LID or a GID says one that would do, but for what would be the path in use.
+#[test]
+fn a_refusal_says_what_would_do() {
+    let with_lid_of = |number: u8, other: u8| Path {
+        remote_lid: path(number).remote_lid,
+        ..path(other)
+    };
+    let gid = path(1).remote_gid.get();
+    let lid = path(3).remote_lid.get().to_be_bytes();
+    let cases: [(Path, u8, &[u8]); 6] = [
+        (with_lid_of(FOREIGN, 3), ap_status::INVALID_LID, &lid),
+        (with_lid_of(FOREIGN, 0), ap_status::INVALID_LID, &[]),
+        (path(NAMELESS), ap_status::INVALID_GID, &gid),
+        (path(LONELY), ap_status::INVALID_GID, &[]),
+        (path(OUTSIDE), ap_status::REJECTED, &[]),
+        (path(0), ap_status::IS_CURRENT, &[]),
+    ];
+    for (path, status, info) in cases {
+        let mut pair = Pair::established();
+        let lap = lap(1, &path, PASSIVE_QPN);
+        pair.give(P, &lap);
+        let apr = pair.take(P);
+        let mut padded = [0; 72];
+        padded[..info.len()].copy_from_slice(info);
+        // Its length, the status, and what is behind the reserved bytes, as on the wire.
+        assert_eq!(&apr.as_bytes()[24 + 8..24 + 10], [info.len() as u8, status]);
+        assert_eq!(&apr.as_bytes()[24 + 12..24 + 84], padded);
+        // It comes again with it.
+        pair.give(P, &lap);
+        assert_eq!(pair.take(P), apr);
+    }
 }
 
 /// Orders that do not fit.
