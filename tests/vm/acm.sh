@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel stock --nodes 2 --timeout 600 --package ibacm --package openssh-server -- module
+# vm-long: --kernel stock --nodes 2 --timeout 600 --package ibacm --package openssh-server -- opensm
 #
 # The address and route cache of rdma-core (ibacm) on two hosts: its paths, by address, name,
 # LID and GID, are those that subnet administration gives; programs of librdmacm and the
