@@ -5,6 +5,7 @@
 # openssh-server. Sourced after guests.sh, ip.sh and cm.sh, whose programs find it so.
 
 SSH=/tmp/ssh
+SENDERS=20 SENT=$((10 * few))
 
 # remote_up: on each guest all others may run commands.
 remote_up() {
@@ -67,4 +68,13 @@ unbroken() {
 
 cm_listens() {
 	far rdma resource show cm_id | grep -Eq "state LISTEN.*:$1( |$)|:$1 .*state LISTEN"
+}
+
+# long_stream: what a shell by way of the fabric is told comes back as it was.
+long_stream() {
+	step "A stream by ssh, over the fabric"
+	head -c 4000000 /dev/urandom >/tmp/said
+	timeout -k 5 200 ssh -i $SSH/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+		-o LogLevel=ERROR "$FAR" cat </tmp/said >/tmp/echoed || fail "ssh by $FAR"
+	run cmp /tmp/said /tmp/echoed
 }
