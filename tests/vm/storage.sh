@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm-long: --kernel stock --nodes 2 --timeout 900 --package gcc --package libc6-dev --package make --package libibverbs-dev --package open-iscsi -- module
+# vm-long: --kernel stock --nodes 2 --timeout 900 --package gcc --package libc6-dev --package make --package libibverbs-dev --package open-iscsi -- opensm
 #
 # Storage of the first host, used by the others. The last one mounts a folder by NFS over
 # RDMA and compiles programs there, which become the same, byte for byte, as those that it
