@@ -429,6 +429,27 @@ impl Connection {
         self.discard(cx, s);
     }
 
+    /// Refuses the REQ that it was made for if the alternate path in that begins nowhere here; returns whether it does.
+    ///
+    /// What it needs of the stack is not to be part of its caller's frame.
+    #[inline(never)]
+    pub(crate) fn refuse_stray(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+    ) -> bool {
+        let here = Here {
+            device: &self.device,
+            ends: &self.device.ends(cx, s),
+        };
+        let Some((reason, hint)) = self.inspect(|conn| conn.stray_alternate(&here)) else {
+            return false;
+        };
+        let refusal = Order::Reject(reason, hint.as_bytes(), &[]);
+        let _ = self.step(cx, s, Event::Order(refusal), None);
+        true
+    }
+
     /// Nobody wants it, and the peer is not told.
     pub(crate) fn discard(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
         self.inner.lock().is_over = true;

@@ -244,8 +244,8 @@ impl Desk {
         }
     }
 
-    /// Makes a connection of a REQ, if somebody listens for it, and its queue pair has no other. One that there is no
-    /// room for is lost; the peer repeats it.
+    /// Makes a connection of a REQ, if somebody listens for it, its queue pair has no other, and its alternate path, if
+    /// there is one, begins here. One that there is no room for is lost; the peer repeats it.
     fn welcome(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -265,6 +265,7 @@ impl Desk {
         let made = Connection::new(&self.0, device, conn, true, req.pkey.get());
         if let Ok(connection) = made {
             match connection.claim(req.local_ca_guid, req.local_qpn) {
+                Ok(None) if connection.refuse_stray(cx, s) => connection.discard(cx, s),
                 Ok(None) => consumer::welcome(&self.0, cx, s, &listener, &connection, mad),
                 Ok(Some(old)) => {
                     connection.discard(cx, s);

@@ -25,6 +25,7 @@ mod answer;
 mod attributes;
 mod end;
 mod event;
+mod hint;
 mod load;
 mod setup;
 mod sidr;
@@ -58,6 +59,7 @@ pub use event::{
     Source,
     Ways, //
 };
+pub use hint::Hint;
 pub use sidr::{
     Resolution,
     SidrAction,

@@ -15,6 +15,7 @@ use super::event::{
     Slot,
     Ways, //
 };
+use super::hint::Hint;
 use super::state::{
     Ap,
     Role,
@@ -37,10 +38,6 @@ use wire::mad::cm::{
     Lap,
     Path, //
 };
-use wire::{
-    Gid,
-    Lid, //
-};
 
 /// The newest LAP that has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,13 +50,6 @@ pub(super) struct Heard {
     answered: bool,
     /// Which of the LAPs that the consumer was told of it is.
     generation: u32,
-}
-
-/// The additional information of an APR that the consumer is not asked about: a value that would do.
-enum Hint {
-    None,
-    Lid(Lid),
-    Gid(Gid),
 }
 
 /// How a LAP stands to the newest one.
@@ -133,17 +123,11 @@ impl Conn {
                 self.heard.path = path;
                 self.heard.answered = false;
                 match self.judge(&lap, env) {
-                    Some(status) => {
+                    Some((status, hint)) => {
                         if status != ap_status::LOADED {
                             self.count(Count::LapRefused, actions);
                         }
-                        match self.would_do(status, env) {
-                            Hint::None => self.reply_apr(status, &[], &[], actions),
-                            Hint::Lid(lid) => {
-                                self.reply_apr(status, &lid.get().to_be_bytes(), &[], actions)
-                            }
-                            Hint::Gid(gid) => self.reply_apr(status, &gid.get(), &[], actions),
-                        }
+                        self.reply_apr(status, hint.as_bytes(), &[], actions);
                     }
                     None => {
                         self.heard.generation = self.heard.generation.wrapping_add(1);
@@ -158,48 +142,29 @@ impl Conn {
         }
     }
 
-    /// The answer to the newest LAP, if the consumer need not be asked.
-    fn judge(&self, lap: &Lap, env: &Env<'_>) -> Option<u8> {
+    /// The answer to the newest LAP, if the consumer need not be asked, and its additional information.
+    fn judge(&self, lap: &Lap, env: &Env<'_>) -> Option<(u8, Hint)> {
         let path = &self.heard.path;
-        if lap.remote_qpn != self.local_qpn {
-            Some(ap_status::INVALID_QPN)
+        let status = if lap.remote_qpn != self.local_qpn {
+            ap_status::INVALID_QPN
         } else if !self.can_fail_over {
-            Some(ap_status::UNSUPPORTED)
+            ap_status::UNSUPPORTED
         } else if is_same(path, &self.primary) {
-            Some(ap_status::IS_CURRENT)
+            ap_status::IS_CURRENT
         } else if self.alternate.is_some_and(|known| is_same(&known, path)) {
-            Some(ap_status::LOADED)
+            ap_status::LOADED
         } else if !self.may_reload(env) {
-            Some(ap_status::REJECTED)
+            ap_status::REJECTED
         } else {
-            match env.local.check(path, self.pkey()) {
-                Ok(()) => None,
-                Err(PathFault::Gid) => Some(ap_status::INVALID_GID),
-                Err(PathFault::Lid(_)) => Some(ap_status::INVALID_LID),
-                Err(PathFault::PKey) => Some(ap_status::REJECTED),
-            }
-        }
-    }
-
-    /// What the newest LAP could have said instead. A path that would be the one in use is no help.
-    fn would_do(&self, status: u8, env: &Env<'_>) -> Hint {
-        let path = self.heard.path;
-        let pkey = self.pkey();
-        match status {
-            ap_status::INVALID_GID => env
-                .local
-                .substitute(&path, pkey, &self.primary)
-                .map_or(Hint::None, Hint::Gid),
-            ap_status::INVALID_LID => match env.local.check(&path, pkey) {
-                Err(PathFault::Lid(local_lid))
-                    if !is_same(&Path { local_lid, ..path }, &self.primary) =>
-                {
-                    Hint::Lid(local_lid)
-                }
-                Ok(()) | Err(_) => Hint::None,
-            },
-            _ => Hint::None,
-        }
+            let (fault, hint) = self.place(path, env.local).err()?;
+            let status = match fault {
+                PathFault::Gid => ap_status::INVALID_GID,
+                PathFault::Lid(_) => ap_status::INVALID_LID,
+                PathFault::PKey => ap_status::REJECTED,
+            };
+            return Some((status, hint));
+        };
+        Some((status, Hint::default()))
     }
 
     /// Whether a path may be taken while there may be one already: this end has one, and the other has not, if

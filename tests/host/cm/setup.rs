@@ -4,12 +4,18 @@
 
 use crate::ends::{
     env,
+    passive,
     path,
     reply,
     request,
     source,
+    Ports,
     ACTIVE_ID,
     ACTIVE_QPN,
+    FOREIGN,
+    LONELY,
+    NAMELESS,
+    OUTSIDE,
     PASSIVE_ID,
     PASSIVE_QPN, //
 };
@@ -40,6 +46,7 @@ use wire::mad::cm::{
     Drep,
     Dreq,
     Mra,
+    Path,
     Rej,
     Rep,
     Req,
@@ -484,4 +491,34 @@ fn until_the_peer_is_known_there_are_but_answers_to_the_req() {
     pair.order(P, Order::Accept(&reply(), b"welcome"));
     pair.carry(P);
     assert!(!pair.conns[A].concerns(&about(tid, attr::DREQ)));
+}
+
+/// Who refuses a REQ for its alternate path says what would do, but for what would be the path in use.
+#[test]
+fn a_refusal_of_a_req_says_what_would_do() {
+    let with_lid_of = |number: u8, other: u8| Path {
+        remote_lid: path(number).remote_lid,
+        ..path(other)
+    };
+    let gid = path(1).remote_gid.get();
+    let lid = path(3).remote_lid.get().to_be_bytes();
+    let cases: [(Path, u16, &[u8]); 7] = [
+        (path(1), 0, &[]),
+        (Path::default(), 0, &[]),
+        (with_lid_of(FOREIGN, 3), reason::INVALID_ALT_LID, &lid),
+        (with_lid_of(FOREIGN, 0), reason::INVALID_ALT_LID, &[]),
+        (path(NAMELESS), reason::INVALID_ALT_GID, &gid),
+        (path(LONELY), reason::INVALID_ALT_GID, &[]),
+        (path(OUTSIDE), reason::INVALID_ALT_GID, &[]),
+    ];
+    for (alternate, reason, info) in cases {
+        let mut mad = Cm::new(attr::REQ, 1);
+        mad.set_message(&Req {
+            alternate,
+            ..request()
+        });
+        let conn = Conn::incoming(passive(), &mad, source(true, 0));
+        let (said, hint) = conn.stray_alternate(&Ports).unwrap_or_default();
+        assert_eq!((said, hint.as_bytes()), (reason, info));
+    }
 }
