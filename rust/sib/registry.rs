@@ -237,7 +237,8 @@ pub(crate) fn set_partitions(cx: &mut Cx<'_, Unlocked>, list: &Assignments) {
     for entry in &fabrics.entries {
         entry.fabric.set_partitions(cx, list.clone());
     }
-    fabrics.partitions = Some(list.clone());
+    // Without partitions nothing stays: the static is not dropped when the module goes.
+    fabrics.partitions = (!list.is_empty()).then(|| list.clone());
 }
 
 /// Ends a use of `fabric`, and with the last one the fabric.
