@@ -237,8 +237,14 @@ pub(crate) fn set_partitions(cx: &mut Cx<'_, Unlocked>, list: &Assignments) {
     for entry in &fabrics.entries {
         entry.fabric.set_partitions(cx, list.clone());
     }
-    // Without partitions nothing stays: the static is not dropped when the module goes.
-    fabrics.partitions = (!list.is_empty()).then(|| list.clone());
+    fabrics.partitions = Some(list.clone());
+}
+
+/// Forgets the fabric key and the partitions, since the module goes, which drops no static.
+pub(crate) fn forget() {
+    let mut fabrics = FABRICS.lock();
+    fabrics.key = None;
+    fabrics.partitions = None;
 }
 
 /// Ends a use of `fabric`, and with the last one the fabric.

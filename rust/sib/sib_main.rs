@@ -182,5 +182,6 @@ impl Module for Loaded {
         // First the devices, then what they use.
         drop(self.link.take());
         drop(self.watcher.take());
+        registry::forget();
     }
 }

@@ -67,3 +67,13 @@ for ((life = 0; life < times; life++)); do
 	within 20 modprobe -r sib || fail "the module cannot be removed: $(lsmod | grep ^sib)"
 	! ip link show sibnet0 >/dev/null 2>&1 || run ip link del sibnet0
 done
+
+step "What has been set goes with the module"
+run modprobe sib
+mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
+echo secret >/sys/kernel/config/sib/key || fail "key"
+run mkdir /sys/kernel/config/sib_partitions/blue
+echo 0x0002 >/sys/kernel/config/sib_partitions/blue/pkey || fail "pkey"
+echo ALL >/sys/kernel/config/sib_partitions/blue/full || fail "members"
+run rmdir /sys/kernel/config/sib_partitions/blue
+run modprobe -r sib
