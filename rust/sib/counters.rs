@@ -68,7 +68,8 @@ counters! {
     OutOfBuffer = c"out_of_buffer",
     /// Something was sent again before the ACK timeout.
     Reminder = c"reminders",
-    /// A packet was for no queue pair that is there, or refused by it: not for it, or not legible.
+    /// A packet was for no LID of the port, or no queue pair that is there, or refused by it: not for it, or not
+    /// legible.
     Discarded = c"rcvd_discards",
     /// A queue pair has left the port for its alternate path.
     Migration = c"path_mig",

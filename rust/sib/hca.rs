@@ -306,6 +306,17 @@ impl View {
     pub(crate) fn owns(&self, dlid: Lid) -> bool {
         self.lid.is_unicast() && dlid.is_path_of(self.lid, self.lmc)
     }
+
+    /// Whether a packet to `dlid` is for the port: by its LID, to a multicast group, or, for subnet management on
+    /// virtual lane 15, to whoever gets it (IBA chapter 7, the check of the DLID).
+    pub(crate) fn takes(&self, dlid: Lid, vl15: bool) -> bool {
+        self.owns(dlid)
+            || if vl15 {
+                dlid == Lid::PERMISSIVE
+            } else {
+                dlid.is_multicast()
+            }
+    }
 }
 
 /// What may look at the packets of a port, as bits of one word.

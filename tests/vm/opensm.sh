@@ -47,6 +47,28 @@ shows 'VL' smpquery vlarb "$(lid sib1)"
 shows 'NodeDescription.*sib1' saquery
 shows 'lid|LID' ibroute "$switch"
 
+step "What comes by a LID that its port does not have is dropped there"
+# sib1 gets LID NUMBER at its port 1, of which OpenSM and so the switch do not know.
+renamed() {
+	printf '$ ibportstate -D 0,1,3 1 lid %s\n' "$1"
+	timeout 30 ibportstate -C sib0 -D 0,1,3 1 lid "$1" >/dev/null || fail "ibportstate lid $1"
+	within 10 has_lid "$1" || fail "the LID of sib1 is $(lid sib1), not $1"
+}
+has_lid() {
+	[ "$(lid sib1)" = "$1" ]
+}
+discarded() {
+	cat /sys/class/infiniband/sib1/ports/1/hw_counters/rcvd_discards
+}
+old=$(lid sib1)
+shows 'PortXmitPkts' perfquery -C sib0 "$old" 1
+before=$(discarded)
+renamed $((old + 4000))
+timeout 20 perfquery -C sib0 "$old" 1 && fail "sib1 answers to a LID that it does not have"
+[ "$(discarded)" -gt "$before" ] || fail "rcvd_discards stays $before"
+renamed "$old"
+shows 'PortXmitPkts' perfquery -C sib0 "$old" 1
+
 step "Counters"
 shows 'PortXmitPkts:\.*[1-9]' perfquery "$switch" 1
 shows 'PortXmitPkts:\.*[1-9]' perfquery -C sib1 "$(lid sib1)" 1

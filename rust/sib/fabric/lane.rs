@@ -275,7 +275,8 @@ impl Hca {
         let End::Hca(hca, port) = state.ends.get(usize::from(out.get()))? else {
             return None;
         };
-        if hca.view(*port).state != LinkState::Active || hca.is_watched(*port) {
+        let view = hca.view(*port);
+        if view.state != LinkState::Active || !view.owns(address.dlid) || hca.is_watched(*port) {
             return None;
         }
         let to = cx.lock(&hca.state).qps.get(address.qpn.get())?.watcher();

@@ -12,6 +12,7 @@ use super::{
     Fabric,
     State, //
 };
+use crate::counters::Counter;
 use crate::events;
 use crate::hca::{
     Hca,
@@ -206,9 +207,16 @@ impl Hca {
         port: PortNum,
         segment: Segment<'_>,
     ) {
-        let state = self.view(port).state;
-        if !segment.is_vl15() && state != LinkState::Active {
-            if state != LinkState::Armed {
+        let view = self.view(port);
+        if !view.takes(segment.header.lrh.dlid, segment.is_vl15()) {
+            // The forwarding tables lead astray.
+            if let Some(counters) = self.counters(port) {
+                counters.count(Counter::Discarded);
+            }
+            return;
+        }
+        if !segment.is_vl15() && view.state != LinkState::Active {
+            if view.state != LinkState::Armed {
                 return;
             }
             let events = {
