@@ -33,6 +33,9 @@
 #define SILENT_ROUNDS 6
 /* Longer than any message of a flood takes. */
 #define STILL_MS 30
+/* Of a flood that ends with the patience of its sender: the ACK timeout's code, and how often. */
+#define SHORT_TIMEOUT 14
+#define FEW_RETRIES 4
 
 #define PIECE (64u << 20)
 #define PIECES 32
@@ -162,7 +165,7 @@ static void post_flood_recv(void)
 	post_recv(&flood.b, &wr);
 }
 
-static void begin_flood(enum ibv_wr_opcode op)
+static void begin_flood(enum ibv_wr_opcode op, const struct path_options *path)
 {
 	const struct end_options options = {
 		.type = IBV_QPT_RC,
@@ -170,7 +173,6 @@ static void begin_flood(enum ibv_wr_opcode op)
 		.recv_depth = 2 * BENCH_DEPTH,
 		.sges = 1,
 	};
-	struct path_options path = default_path;
 
 	memset(&flood, 0, sizeof(flood));
 	flood.op = op;
@@ -182,9 +184,7 @@ static void begin_flood(enum ibv_wr_opcode op)
 	flood.recv_lkey = flood.to_mr->lkey;
 	end_create(&flood.a, &devices[0], &options);
 	end_create(&flood.b, &devices[1], &options);
-	path.timeout = 14;
-	path.retries = 4;
-	end_connect(&flood.a, &flood.b, &path);
+	end_connect(&flood.a, &flood.b, path);
 	for (uint32_t i = 0; op == IBV_WR_SEND && i < BENCH_DEPTH; i++)
 		post_flood_recv();
 	check(!pthread_create(&flood.thread, NULL, run_flood, NULL),
@@ -226,8 +226,12 @@ static void end_flood(const char *test, enum ibv_wc_status due)
 /* Once a queue pair is in the error state, its peer writes nothing. */
 static void test_barrier(const char *test)
 {
+	struct path_options path = default_path;
+
+	path.timeout = SHORT_TIMEOUT;
+	path.retries = FEW_RETRIES;
 	for (int i = 0; i < SILENT_ROUNDS; i++) {
-		begin_flood(IBV_WR_RDMA_WRITE);
+		begin_flood(IBV_WR_RDMA_WRITE, &path);
 		usleep(500 * i);
 		end_to(&flood.b, IBV_QPS_ERR);
 		expect_still(test, flood.to);
@@ -239,7 +243,7 @@ static void test_barrier(const char *test)
 static void test_barrier_of_reads(const char *test)
 {
 	for (int i = 0; i < FLOOD_ROUNDS; i++) {
-		begin_flood(IBV_WR_RDMA_READ);
+		begin_flood(IBV_WR_RDMA_READ, &default_path);
 		usleep(500 * (i % 8));
 		end_to(&flood.a, IBV_QPS_ERR);
 		expect_still(test, flood.from);
@@ -258,7 +262,7 @@ static void gone(const char *test)
 static void test_dereg(const char *test)
 {
 	for (int i = 0; i < FLOOD_ROUNDS; i++) {
-		begin_flood(IBV_WR_RDMA_WRITE);
+		begin_flood(IBV_WR_RDMA_WRITE, &default_path);
 		usleep(500 * (i % 8));
 		gone(test);
 		end_flood(test, IBV_WC_REM_ACCESS_ERR);
@@ -293,7 +297,7 @@ static void expect_receives(const char *test)
 static void test_dereg_posted(const char *test)
 {
 	for (int i = 0; i < FLOOD_ROUNDS; i++) {
-		begin_flood(IBV_WR_SEND);
+		begin_flood(IBV_WR_SEND, &default_path);
 		gone(test);
 		/* If the flood has used up all others. */
 		post_flood_recv();
