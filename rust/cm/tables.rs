@@ -20,7 +20,10 @@ use crate::question::{
 use crate::watch::Watch;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::rbtree::RBTree;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
+};
 use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
@@ -88,6 +91,8 @@ impl Tally {
 /// The manager.
 #[pin_data]
 pub(crate) struct Shared {
+    /// Nobody allocates with it held: it is taken when a queue pair ends, which memory that is being reclaimed may
+    /// wait for.
     #[pin]
     tables: Mutex<Tables>,
     /// Where clocks have their work done. Whoever unloads the module has the last reference.
@@ -153,8 +158,44 @@ impl Shared {
     }
 
     /// Adds an HCA.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn add_device(&self, device: Arc<Device>) -> Result {
-        Ok(self.tables.lock().devices.push(device, GFP_KERNEL)?)
+        loop {
+            let count = self.tables.lock().devices.len().saturating_add(1);
+            let mut devices = KVec::with_capacity(count, GFP_KERNEL)?;
+            let mut tables = self.tables.lock();
+            let fits = Iterator::chain(tables.devices.iter(), [&device])
+                .all(|device| devices.push_within_capacity(device.clone()).is_ok());
+            if fits {
+                core::mem::swap(&mut tables.devices, &mut devices);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies what `each` shows of the tables.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn copy<T: Clone>(&self, each: impl Fn(&Tables, &mut dyn FnMut(&T))) -> Result<KVec<T>> {
+        loop {
+            let mut count = 0_usize;
+            each(&self.tables.lock(), &mut |_| {
+                count = count.saturating_add(1)
+            });
+            let mut all = KVec::with_capacity(count, GFP_KERNEL)?;
+            let mut fits = true;
+            each(&self.tables.lock(), &mut |value: &T| {
+                fits &= all.push_within_capacity(value.clone()).is_ok();
+            });
+            if fits {
+                return Ok(all);
+            }
+        }
     }
 
     /// The HCA with this GUID.
@@ -215,14 +256,14 @@ impl Shared {
     ///
     /// `EADDRINUSE` if there is another one; `ENODEV` if the HCA is gone.
     pub(crate) fn listen(&self, service: Service, listener: Listener) -> Result {
+        let device = listener.device.clone();
+        let node = RBTreeNode::new(service, listener, GFP_KERNEL)?;
         let mut tables = self.tables.lock();
-        listener.device.check()?;
+        device.check()?;
         if tables.listeners.get(&service).is_some() {
             return Err(errno::address_in_use());
         }
-        tables
-            .listeners
-            .try_create_and_insert(service, listener, GFP_KERNEL)?;
+        tables.listeners.insert(node);
         Ok(())
     }
 
@@ -258,9 +299,10 @@ impl Shared {
     ///
     /// `EEXIST` if there is one of its name; `ENOSPC` if too many peers ask; `ENODEV` if the HCA is gone.
     pub(crate) fn insert_question(&self, question: &Arc<Question>) -> Result {
+        let name = question.name();
+        let node = RBTreeNode::new(name, question.clone(), GFP_KERNEL)?;
         let mut tables = self.tables.lock();
         question.device().check()?;
-        let name = question.name();
         if tables.questions.get(&name).is_some() {
             return Err(EEXIST);
         }
@@ -268,9 +310,7 @@ impl Shared {
         if is_asked && tables.asked >= MAX_ASKED {
             return Err(ENOSPC);
         }
-        tables
-            .questions
-            .try_create_and_insert(name, question.clone(), GFP_KERNEL)?;
+        tables.questions.insert(node);
         tables.asked = tables.asked.saturating_add(is_asked.into());
         Ok(())
     }
@@ -307,12 +347,7 @@ impl Shared {
     ///
     /// `ENOMEM`.
     pub(crate) fn questions(&self) -> Result<KVec<Arc<Question>>> {
-        let tables = self.tables.lock();
-        let mut all = KVec::new();
-        for question in tables.questions.values() {
-            all.push(question.clone(), GFP_KERNEL)?;
-        }
-        Ok(all)
+        self.copy(|tables, show| tables.questions.values().for_each(show))
     }
 
     /// Has the next connections be called by these communication IDs, as far as no connection here is; 0 leaves one
@@ -328,9 +363,7 @@ impl Shared {
     ///
     /// `ENOMEM`.
     pub(crate) fn ordered_ids(&self) -> Result<KVec<u32>> {
-        let mut copy = KVec::new();
-        copy.extend_from_slice(&self.tables.lock().ordered_ids, GFP_KERNEL)?;
-        Ok(copy)
+        self.copy(|tables, show| tables.ordered_ids.iter().for_each(show))
     }
 
     /// A communication ID that no connection has, nor one of ib_cm that is known, unless another was ordered.
@@ -353,31 +386,22 @@ impl Shared {
     ///
     /// `EEXIST` if there is one of one of its names; `ENODEV` if the HCA is gone.
     pub(crate) fn insert(&self, connection: &Arc<Connection>) -> Result {
-        let mut tables = self.tables.lock();
-        connection.device().check()?;
         let comm_id = connection.comm_id();
         let peer = connection.peer();
+        let node = RBTreeNode::new(comm_id, connection.clone(), GFP_KERNEL)?;
+        let named = peer.map(|peer| RBTreeNode::new(peer, connection.clone(), GFP_KERNEL));
+        let named = named.transpose()?;
+        let mut tables = self.tables.lock();
+        connection.device().check()?;
         let is_known = peer.is_some_and(|peer| tables.incoming.get(&peer).is_some());
         if is_known || tables.connections.get(&comm_id).is_some() {
             return Err(EEXIST);
         }
-        if let Some(peer) = peer {
-            tables
-                .incoming
-                .try_create_and_insert(peer, connection.clone(), GFP_KERNEL)?;
+        if let Some(named) = named {
+            tables.incoming.insert(named);
         }
-        let inserted =
-            tables
-                .connections
-                .try_create_and_insert(comm_id, connection.clone(), GFP_KERNEL);
-        match (inserted, peer) {
-            (Ok(_), _) => Ok(()),
-            (Err(err), None) => Err(err),
-            (Err(err), Some(peer)) => {
-                tables.incoming.remove(&peer);
-                Err(err)
-            }
-        }
+        tables.connections.insert(node);
+        Ok(())
     }
 
     /// What the peer calls a connection may be another one's name: it is at rest.
@@ -418,14 +442,13 @@ impl Shared {
         peer: PeerQp,
         connection: &Arc<Connection>,
     ) -> Result<Option<Arc<Connection>>> {
+        let node = RBTreeNode::new(peer, connection.clone(), GFP_KERNEL)?;
         let mut tables = self.tables.lock();
         if let Some(known) = tables.queue_pairs.get(&peer) {
             let is_it = Arc::ptr_eq(known, connection);
             return Ok((!is_it).then(|| known.clone()));
         }
-        tables
-            .queue_pairs
-            .try_create_and_insert(peer, connection.clone(), GFP_KERNEL)?;
+        tables.queue_pairs.insert(node);
         Ok(None)
     }
 
@@ -441,12 +464,7 @@ impl Shared {
     ///
     /// `ENOMEM`.
     pub(crate) fn connections(&self) -> Result<KVec<Arc<Connection>>> {
-        let tables = self.tables.lock();
-        let mut all = KVec::new();
-        for connection in tables.connections.values() {
-            all.push(connection.clone(), GFP_KERNEL)?;
-        }
-        Ok(all)
+        self.copy(|tables, show| tables.connections.values().for_each(show))
     }
 
     /// The connection with this communication ID.
