@@ -208,17 +208,18 @@ impl Hca {
         segment: Segment<'_>,
     ) {
         let view = self.view(port);
-        if !view.takes(segment.header.lrh.dlid, segment.is_vl15()) {
+        let vl15 = segment.is_vl15();
+        if !vl15 && !matches!(view.state, LinkState::Active | LinkState::Armed) {
+            return;
+        }
+        if !view.takes(segment.header.lrh.dlid, vl15) {
             // The forwarding tables lead astray.
             if let Some(counters) = self.counters(port) {
                 counters.count(Counter::Discarded);
             }
             return;
         }
-        if !segment.is_vl15() && view.state != LinkState::Active {
-            if view.state != LinkState::Armed {
-                return;
-            }
+        if !vl15 && view.state == LinkState::Armed {
             let events = {
                 let mut guard = cx.lock(&self.state);
                 let events = guard.sma.active_trigger(port);
