@@ -103,6 +103,8 @@ pub(crate) struct Hca {
     pub(crate) is_dedicated: bool,
     /// Nothing that management asks for is answered any more: see [`crate::mad`].
     pub(crate) is_silent: Atomic<bool>,
+    /// It goes, and queue pairs of programs do not get into use any more.
+    is_ending: Atomic<bool>,
     /// What is too long for the context where it is found to be due.
     pub(crate) queue: Queue,
     /// What waits for memory of users, which may take long, and take what the queue above is needed for.
@@ -186,6 +188,7 @@ impl Hca {
             guids,
             is_dedicated,
             is_silent: Atomic::new(false),
+            is_ending: Atomic::new(false),
             queue,
             memory,
             waiting,
@@ -201,6 +204,17 @@ impl Hca {
             away: Atomic::new(0),
             rails <- new_mutex!(Rails::new(), "Hca::rails"),
         }? Error))
+    }
+
+    /// Has queue pairs of programs not get into use any more. Who looks at one of them, locked, afterwards finds it out
+    /// of use, or flushes it.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Relaxed);
+    }
+
+    /// Whether [`end`](Self::end) has come before the queue pair that is locked was looked at for it.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// The number of ports.

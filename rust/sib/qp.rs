@@ -612,12 +612,15 @@ fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> b
 }
 
 /// Completes the work of all queue pairs of programs, whose device goes, by flushing it. They find that in their
-/// queues, which stay mapped, when they have lost everything else.
+/// queues, which stay mapped, when they have lost everything else. From now on none of them gets into use.
 pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Hca) {
     let irqs = sleepable.irqs_on();
+    hca.end();
     for_each(cx, hca, Qp::is_user, |cx, qp| {
         if qp.fail(cx, None) {
             RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
+            // Who sends a segment of it just now completes its work when that has arrived.
+            create::settle(cx, sleepable, &qp);
         }
     });
 }

@@ -328,7 +328,8 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 /// # Errors
 ///
 /// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
-/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has.
+/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has; `EIO` for a program
+/// whose device goes.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
@@ -415,6 +416,10 @@ fn change(
         }
     }
     let from = state.machine.state();
+    // The work of such queue pairs is completed one by one, with each of them locked.
+    if from == QpState::Reset && qp.is_user() && qp.hca.is_ending() {
+        return Err(EIO);
+    }
     if mask.contains(QpAttrMask::CUR_STATE) && state_of(attr.cur_state) != from {
         return Err(EINVAL);
     }
