@@ -37,7 +37,7 @@
 #define STALL_MS 60000
 /* What a migration may take beyond its timeouts, and what one of many takes on a machine that is slow. */
 #define GRACE_MS 100
-#define MANY_GRACE_MS 300
+#define MANY_GRACE_MS 1000
 #define IDLE_US 500
 /* How long a machine that is shared may stand still. */
 #define HALT_MS 10000

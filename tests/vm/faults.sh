@@ -117,7 +117,10 @@ pair sib0 sib1 ibv_rc_pingpong -n 100
 
 step "HCAs go while packets are held"
 rules sib0 "delay out time=100000000"
-timeout -k 5 2 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc && fail "data came through"
-grep '^# held=[1-9]' $DEBUG/sib0/1/faults || fail "nothing is held"
+"$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc >/tmp/held 2>&1 &
+holder=$!
+within 60 grep '^# held=[1-9]' $DEBUG/sib0/1/faults || fail "nothing is held: $(cat /tmp/held)"
+kill -9 $holder || fail "data came through: $(cat /tmp/held)"
+wait $holder
 fabric_down
 [ ! -e $DEBUG ] || fail "debugfs still has files"

@@ -26,7 +26,7 @@ part=${1:-switch} rounds=${2:-3} seed=${3:-1}
 # The code of the ACK timeout, and what a guest may take that has to share its processors,
 # in milliseconds, beyond the 100 that a migration may take. A host that gets no processor
 # for a second is no reason to migrate.
-timeout=14 slack=1000
+timeout=14 slack=1500
 case $(uname -r) in
 *debug*) timeout=16 slack=3000 ;;
 esac
