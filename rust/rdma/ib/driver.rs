@@ -313,7 +313,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The device will be removed, by order of the administrator or with what it stands on. All clients have their
     /// objects yet, and those that are users learn of it when they have lost them: their work is to be completed now.
     ///
-    /// It may come more than once, and not at all for a device whose registration fails.
+    /// It may come more than once, and not at all for a device whose registration fails, or that ib_core takes from its
+    /// clients for a reason of its own: another driver with the same id goes, or the network namespace changes.
     fn ending(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
 
     /// The device is about to be removed, and clients that came after the driver have let go of it. ib_mad, which came
