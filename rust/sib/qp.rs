@@ -619,9 +619,10 @@ pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, h
     for_each(cx, hca, Qp::is_user, |cx, qp| {
         if qp.fail(cx, None) {
             RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
-            // Who sends a segment of it just now completes its work when that has arrived.
-            create::settle(cx, sleepable, &qp);
         }
+        // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
+        // error state before.
+        create::settle(cx, sleepable, &qp);
     });
 }
 

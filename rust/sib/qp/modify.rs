@@ -416,7 +416,7 @@ fn change(
         }
     }
     let from = state.machine.state();
-    // The work of such queue pairs is completed one by one, with each of them locked.
+    // Nobody would flush its work: see `flush_users`, which looks at queue pairs with this lock held.
     if from == QpState::Reset && qp.is_user() && qp.hca.is_ending() {
         return Err(EIO);
     }
