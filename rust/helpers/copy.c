@@ -44,7 +44,9 @@ static __always_inline void copy_words(void *dst, const void *src, size_t len)
 		dst += sizeof(u64);
 		len -= sizeof(u64);
 	}
-	asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
+	/* Even to move nothing, a string instruction takes its time. */
+	if (len)
+		asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
 }
 
 #ifndef CONFIG_KASAN

@@ -12,6 +12,7 @@
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
+use crate::sync::Atomic;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -19,7 +20,6 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Release, //
 };
 use kernel::sync::Arc;

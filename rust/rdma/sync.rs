@@ -25,6 +25,7 @@
 //! an upcall under a lock or a sleep in `post_send` do not compile.
 
 mod anchor;
+mod atomic;
 mod cx;
 mod gate;
 mod level;
@@ -33,6 +34,7 @@ mod tracked;
 
 pub(crate) use anchor::lend;
 pub use anchor::Anchor;
+pub use atomic::Atomic;
 #[cfg(CONFIG_KUNIT = "y")]
 pub use cx::test_context;
 pub use cx::{

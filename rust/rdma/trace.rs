@@ -4,10 +4,8 @@
 //!
 //! While nobody listens to any of them, each costs one load. All functions may be called in any context.
 
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use crate::sync::Atomic;
+use kernel::sync::atomic::Relaxed;
 
 /// Why something is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

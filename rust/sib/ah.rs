@@ -17,10 +17,7 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -36,6 +33,7 @@ use rdma::{
     random,
     sync::{
         After,
+        Atomic,
         Cx,
         Irq,
         LevelLock,

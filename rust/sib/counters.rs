@@ -6,10 +6,7 @@
 //! (`drivers/infiniband/hw/mlx5/counters.c`) gives to what is the same there; the last ones are our own.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use proto::transport::{
     Lapse,
     QpEvent,
@@ -18,6 +15,7 @@ use proto::transport::{
 };
 use rdma::cm::PathCount;
 use rdma::ib::CounterName;
+use rdma::sync::Atomic;
 use rdma::trace::Cause;
 use wire::aeth::{
     NakCode,

@@ -13,10 +13,7 @@ use kernel::{
     alloc::KVVec,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -37,6 +34,7 @@ use rdma::{
     },
     sync::{
         After,
+        Atomic,
         CqLock,
         Cx,
         Irq,

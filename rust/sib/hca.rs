@@ -33,10 +33,7 @@ use crate::table::{
 };
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{
     Arc,
     Mutex, //
@@ -49,6 +46,7 @@ use proto::fabric::sma::{
 use proto::fabric::switch::Identity;
 use rdma::ib::DeviceUpcall;
 use rdma::sync::{
+    Atomic,
     Cx,
     DevLock,
     Held,

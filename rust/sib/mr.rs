@@ -17,10 +17,7 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -42,6 +39,7 @@ use rdma::{
         UserMemory, //
     },
     sync::{
+        Atomic,
         Cx,
         Held,
         Sleepable,

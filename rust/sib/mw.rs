@@ -13,7 +13,6 @@ use kernel::{
     sync::{
         atomic::{
             Acquire,
-            Atomic,
             Relaxed,
             Release, //
         },
@@ -26,6 +25,7 @@ use rdma::{
         NewMw, //
     },
     sync::{
+        Atomic,
         Cx,
         Held,
         Sleepable,

@@ -13,11 +13,9 @@
 //! connections ask for that again; datagrams would arrive in another order, and messages of unreliable connections be
 //! lost.
 
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use proto::time::Instant;
+use rdma::sync::Atomic;
 
 /// Who comes back in less than the fourth part of the time that sending has taken is in a hurry.
 const HURRY_SHIFT: u32 = 2;

@@ -23,10 +23,7 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -43,6 +40,7 @@ use rdma::{
     random,
     sync::{
         After,
+        Atomic,
         Cx,
         Held,
         Irq,

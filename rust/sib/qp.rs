@@ -76,10 +76,7 @@ use kernel::{
     alloc::KVVec,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -105,6 +102,7 @@ use rdma::{
     },
     mem::KernelSpace,
     sync::{
+        Atomic,
         Cx,
         DevLock,
         Held,

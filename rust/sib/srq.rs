@@ -16,10 +16,7 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     }, //
 };
@@ -38,6 +35,7 @@ use rdma::{
     ring::Ring,
     sync::{
         After,
+        Atomic,
         Cx,
         Irq,
         IrqsOn,

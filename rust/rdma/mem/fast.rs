@@ -6,11 +6,11 @@ use super::{
     Pages,
     Region, //
 };
+use crate::sync::Atomic;
 use core::cell::UnsafeCell;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Relaxed,
     Release, //
 };

@@ -3,6 +3,7 @@
 //! Revocable use counts.
 
 use super::{
+    Atomic,
     Cx,
     Sleepable,
     Unlocked, //
@@ -10,7 +11,6 @@ use super::{
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Relaxed,
     Release, //
 };

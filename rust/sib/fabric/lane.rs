@@ -24,7 +24,6 @@ use crate::rail::Place;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Release, //
 };
 use kernel::sync::Arc;
@@ -35,6 +34,7 @@ use proto::fabric::switch::{
 };
 use proto::transport::TxLimits;
 use rdma::sync::{
+    Atomic,
     Cx,
     Held,
     Unlocked,

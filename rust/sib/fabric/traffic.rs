@@ -6,11 +6,9 @@
 //! packets are counted here, and the agents hear of them when somebody asks.
 
 use super::route::Segment;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use proto::fabric::counters::Counters;
+use rdma::sync::Atomic;
 use rdma::trace::{
     self,
     Packets, //

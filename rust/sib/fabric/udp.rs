@@ -20,10 +20,7 @@ use crate::hca::Hca;
 use crate::payload::Source;
 use crate::run::RunQueue;
 use core::net::SocketAddr;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use proto::fabric::line::Fault;
 use rdma::net::{
@@ -34,6 +31,7 @@ use rdma::net::{
 };
 use rdma::random;
 use rdma::sync::{
+    Atomic,
     Cx,
     Held,
     IrqsOn,

@@ -44,10 +44,7 @@ use kernel::{
     alloc::KVVec,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     },
     time::Delta, //
@@ -77,6 +74,7 @@ use rdma::{
         Ring, //
     },
     sync::{
+        Atomic,
         Cx,
         Held,
         LevelLock,
