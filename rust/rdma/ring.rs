@@ -125,22 +125,26 @@ impl Ring {
         })
     }
 
+    #[inline]
     fn header(&self) -> *mut rxe_queue_buf {
         self.buffer.as_ptr().cast()
     }
 
+    #[inline]
     fn producer(&self) -> &Atomic<u32> {
         // SAFETY: The header is in the buffer and aligned; user space is outside of the memory model, and
         // the kernel accesses this word by atomics alone once the ring is made.
         unsafe { Atomic::from_ptr(&raw mut (*self.header()).producer_index) }
     }
 
+    #[inline]
     fn consumer(&self) -> &Atomic<u32> {
         // SAFETY: As in `producer`.
         unsafe { Atomic::from_ptr(&raw mut (*self.header()).consumer_index) }
     }
 
     /// Where the element is that `index` names, of which only the low bits count.
+    #[inline]
     fn slot(&self, index: u32) -> *mut u8 {
         let offset = ((index & self.mask) as usize).wrapping_shl(self.shift);
         // Within the buffer by the invariant.
@@ -150,11 +154,13 @@ impl Ring {
     }
 
     /// How many elements lie from `tail` to `head`, `capacity` at most.
+    #[inline]
     fn distance(&self, head: u32, tail: u32) -> u32 {
         head.wrapping_sub(tail) & self.mask
     }
 
     /// Copies the start of an element out, as much as both sides have.
+    #[inline]
     fn read(&self, index: u32, element: &mut [u8]) {
         let len = element.len().min(self.element_size());
         // SAFETY: The slot has that many bytes, and so has `element`.
@@ -164,6 +170,7 @@ impl Ring {
     }
 
     /// Copies the start of an element in, as much as both sides have.
+    #[inline]
     fn write(&self, index: u32, element: &[u8]) {
         let len = element.len().min(self.element_size());
         // SAFETY: The slot has that many bytes, and so has `element`.
@@ -248,6 +255,7 @@ impl Consumer {
     /// Copies the next element to `element`, as much of it as fits; `false` if there is none.
     ///
     /// The element is read once. What user space writes to the slot afterwards has no effect.
+    #[inline]
     #[must_use]
     pub fn fetch(&mut self, element: &mut [u8]) -> bool {
         if self.available() == 0 {
@@ -260,6 +268,7 @@ impl Consumer {
     }
 
     /// Gives the slots of the `count` oldest fetched elements back to user space.
+    #[inline]
     pub fn retire(&mut self, count: u32) {
         // INVARIANT: Never more than are outstanding.
         self.retired = self.retired.wrapping_add(count.min(self.outstanding()));
@@ -337,6 +346,7 @@ impl Producer {
     /// # Errors
     ///
     /// Nothing happens when the ring is full.
+    #[inline]
     pub fn push(&mut self, element: &[u8]) -> Result<(), RingFull> {
         if self.room() == 0 {
             return Err(RingFull);

@@ -500,6 +500,7 @@ impl Qp {
     }
 
     /// Sets the timer to what the machine waits for.
+    #[inline]
     fn watch(&self, state: &mut State) {
         let flushing =
             state.machine.state() == QpState::Err && self.space.is_none() && self.srq.is_none();

@@ -242,6 +242,7 @@ impl Header {
     ///
     /// [`WireError::TooLong`] if the packet length field cannot hold the length,
     /// [`WireError::PayloadLength`] if there are bytes and the opcode carries none.
+    #[inline]
     pub fn set_payload_len(&mut self, payload: usize) -> Result<(), WireError> {
         if payload != 0 && !self.bth.opcode.has_payload() {
             return Err(WireError::PayloadLength);

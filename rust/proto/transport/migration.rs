@@ -153,6 +153,7 @@ pub fn judge(header: &Header, port: PortNum, config: &QpConfig) -> Verdict {
 }
 
 /// Whether a packet that has come by `port` has come by the primary path.
+#[inline]
 pub(super) fn check_primary(
     header: &Header,
     port: PortNum,

@@ -330,6 +330,7 @@ where
     }
 
     /// Draws the consequences of what has just happened to the send queue.
+    #[inline]
     fn settle(&mut self, env: &mut impl Env) {
         if self.state.sends() {
             self.requester.settle(env);
@@ -390,6 +391,7 @@ where
 
     /// Whether [`Self::poll_transmit`] is worth calling: false only if it would return `None` at any time before
     /// the next call of another method.
+    #[inline]
     pub fn has_output(&self) -> bool {
         (self.qp_type == QpType::Rc && self.responder.has_output())
             || (self.state.sends() && self.requester.has_output())
@@ -415,6 +417,7 @@ where
         self.qp_type == QpType::Rc && self.state.receives() && self.responder.receives_posted(recvs)
     }
 
+    #[inline]
     fn respond(&mut self, limits: &TxLimits) -> Option<TxSegment> {
         if self.qp_type != QpType::Rc {
             return None;
@@ -671,6 +674,7 @@ where
     }
 
     /// Whether the packet may concern this queue pair at all. A peer that has migrated is followed.
+    #[inline]
     fn admit(&mut self, now: Instant, header: &Header, env: &mut impl Env) -> Result<(), RxDrop> {
         let service = match self.qp_type {
             QpType::Rc => Service::Rc,
@@ -708,6 +712,7 @@ where
     }
 
     /// When [`Self::on_timeout`] wants to be called; `None` for never, or not before [`Self::resume`].
+    #[inline]
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.deferral.has_answers() {
             return None;

@@ -69,6 +69,7 @@ impl Gate {
     }
 
     /// Counts a pass, unless the gate is closed.
+    #[inline]
     pub(super) fn try_enter(&self) -> bool {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -83,6 +84,7 @@ impl Gate {
     }
 
     /// Counts one more pass of somebody who has one already, whether the gate is closed or not.
+    #[inline]
     pub(super) fn enter_again(&self) -> bool {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -97,6 +99,7 @@ impl Gate {
     }
 
     /// Gives back one pass, which was forgotten instead of dropped.
+    #[inline]
     pub(crate) fn leave(&self) {
         if self.state.fetch_sub(1, Release) == CLOSED.wrapping_add(1) {
             self.idle.complete_all();

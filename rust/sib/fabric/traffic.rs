@@ -59,6 +59,7 @@ impl Flow {
         }
     }
 
+    #[inline]
     fn count(&self, segment: &Segment<'_>, octets: u64) {
         self.packets.add(u64::from(segment.span));
         self.octets.add(octets);
@@ -102,12 +103,14 @@ impl Traffic {
     }
 
     /// `octets` are those of the segment.
+    #[inline]
     pub(super) fn count_sent(&self, segment: &Segment<'_>, octets: u64) {
         trace::transmit(|| traced(segment));
         self.count_out(segment, octets);
     }
 
     /// The same of a port of the switch, whose packets are traced where they begin and end.
+    #[inline]
     pub(super) fn count_out(&self, segment: &Segment<'_>, octets: u64) {
         if let Some(flow) = self.sent.get(usize::from(segment.is_multicast())) {
             flow.count(segment, octets);
@@ -115,12 +118,14 @@ impl Traffic {
     }
 
     /// As [`Self::count_sent`].
+    #[inline]
     pub(super) fn count_received(&self, segment: &Segment<'_>, octets: u64) {
         trace::receive(|| traced(segment));
         self.count_in(segment, octets);
     }
 
     /// As [`Self::count_out`].
+    #[inline]
     pub(super) fn count_in(&self, segment: &Segment<'_>, octets: u64) {
         if let Some(flow) = self.received.get(usize::from(segment.is_multicast())) {
             flow.count(segment, octets);

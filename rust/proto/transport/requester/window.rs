@@ -35,6 +35,7 @@ impl Default for Window {
 
 impl Window {
     /// The number of packets, at least one.
+    #[inline]
     pub(super) fn packets(&self, config: &QpConfig) -> u32 {
         self.packets.min(config.max_unacked).max(1)
     }
