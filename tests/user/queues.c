@@ -17,6 +17,8 @@
 #define SEND 1
 #define RECV 100
 #define RECV_BYTES 64u
+/* Of several packets. */
+#define LONG_BYTES 10000u
 #define ROUNDS 200
 #define BATCH 8
 #define LARGEST 500
@@ -26,10 +28,10 @@
 static struct device devices[2];
 static struct bench bench;
 
-static void begin(bool with_srq)
+static void begin_with(enum ibv_qp_type type, bool with_srq)
 {
 	const struct end_options options = {
-		.type = IBV_QPT_RC,
+		.type = type,
 		.send_depth = BENCH_DEPTH,
 		.recv_depth = BENCH_DEPTH,
 		.sges = 2,
@@ -40,6 +42,11 @@ static void begin(bool with_srq)
 
 	bench_create(&bench, &devices[0], &devices[1], &options);
 	end_connect(&bench.a, &bench.b, &default_path);
+}
+
+static void begin(bool with_srq)
+{
+	begin_with(IBV_QPT_RC, with_srq);
 }
 
 /* Empty messages from `a`, with wr_ids from `first`; those of `b` are posted
@@ -200,6 +207,105 @@ static void test_solicited(const char *test)
 	check(notified(test, &bench.a, sent, DUE_MS),
 	      "%s: not told of a send that is flushed", test);
 	expect(test, sent, 5, IBV_WC_WR_FLUSH_ERR);
+	bench_destroy(&bench);
+}
+
+/* What can ask for a solicited completion. */
+static const struct {
+	const char *name;
+	enum ibv_qp_type type;
+	enum ibv_wr_opcode opcode;
+	uint32_t length;
+} messages[] = {
+	{ "SEND", IBV_QPT_RC, IBV_WR_SEND, 8 },
+	{ "long SEND", IBV_QPT_RC, IBV_WR_SEND, LONG_BYTES },
+	{ "SEND with immediate", IBV_QPT_RC, IBV_WR_SEND_WITH_IMM, 8 },
+	{ "long SEND with immediate", IBV_QPT_RC, IBV_WR_SEND_WITH_IMM, LONG_BYTES },
+	{ "WRITE with immediate", IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM, 8 },
+	{ "long WRITE with immediate", IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM, LONG_BYTES },
+	{ "unreliable SEND", IBV_QPT_UC, IBV_WR_SEND, LONG_BYTES },
+	{ "unreliable SEND with immediate", IBV_QPT_UC, IBV_WR_SEND_WITH_IMM, 8 },
+	{ "unreliable WRITE with immediate", IBV_QPT_UC, IBV_WR_RDMA_WRITE_WITH_IMM, LONG_BYTES },
+	{ "datagram", IBV_QPT_UD, IBV_WR_SEND, 8 },
+	{ "datagram with immediate", IBV_QPT_UD, IBV_WR_SEND_WITH_IMM, 8 },
+};
+
+/* Every kind of message that takes a receive, solicited and not. */
+static void test_solicited_messages(const char *test)
+{
+	struct ibv_ah_attr way = path_to(&devices[0], &devices[1], false);
+	struct ibv_ah *ah = ibv_create_ah(devices[0].pd, &way);
+	char name[100];
+
+	check(ah, "%s: create_ah: %m", test);
+	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
+		struct ibv_cq *received;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
+					  .opcode = messages[i].opcode };
+
+		begin_with(messages[i].type, false);
+		received = bench.b.recv_cq;
+		snprintf(name, sizeof(name), "%s: %s", test, messages[i].name);
+		sge = sge_local(&bench, messages[i].length);
+		if (messages[i].type == IBV_QPT_UD) {
+			wr.wr.ud.ah = ah;
+			wr.wr.ud.remote_qpn = bench.b.qp->qp_num;
+			wr.wr.ud.remote_qkey = QKEY;
+		} else {
+			wr.wr.rdma.remote_addr = (uintptr_t)bench.remote;
+			wr.wr.rdma.rkey = bench.remote_mr->rkey;
+		}
+		post_recvs(&bench, &bench.b, RECV, 3,
+			   GRH_BYTES + messages[i].length);
+		arm(received, true);
+		for (int at = 0; at < 3; at++) {
+			wr.wr_id = SEND + at;
+			wr.send_flags = at == 1 ? IBV_SEND_SOLICITED : 0;
+			post_send(&bench.a, &wr);
+			expect(name, bench.a.send_cq, SEND + at, IBV_WC_SUCCESS);
+			arrived(name, at, 1);
+			check(notified(name, &bench.b, received,
+				       at == 1 ? DUE_MS : QUIET_MS) == (at == 1),
+			      "%s: message %d: told %s", name, at,
+			      at == 1 ? "of nothing" : "of one that is not solicited");
+			if (at == 1)
+				arm(received, true);
+		}
+		bench_destroy(&bench);
+	}
+	check(!ibv_destroy_ah(ah), "%s: destroy_ah: %m", test);
+}
+
+/* Errors that a message ends with wake who waits for solicited completions, on both
+ * sides, although the message is not. */
+static void test_solicited_errors(const char *test)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .wr_id = SEND, .sg_list = &sge,
+				  .num_sge = 1, .opcode = IBV_WR_SEND };
+
+	begin(false);
+	post_recvs(&bench, &bench.b, RECV, 1, RECV_BYTES);
+	arm(bench.a.send_cq, true);
+	arm(bench.b.recv_cq, true);
+	sge = sge_local(&bench, RECV_BYTES + 1);
+	post_send(&bench.a, &wr);
+	check(notified(test, &bench.b, bench.b.recv_cq, DUE_MS),
+	      "%s: the receiver is not told", test);
+	expect(test, bench.b.recv_cq, RECV, IBV_WC_LOC_LEN_ERR);
+	check(notified(test, &bench.a, bench.a.send_cq, DUE_MS),
+	      "%s: the sender is not told", test);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_REM_INV_REQ_ERR);
+	bench_destroy(&bench);
+
+	begin(false);
+	arm(bench.a.send_cq, true);
+	sge.lkey ^= 0x5a5a5a;
+	post_send(&bench.a, &wr);
+	check(notified(test, &bench.a, bench.a.send_cq, DUE_MS),
+	      "%s: the sender is not told of a wrong key", test);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_LOC_PROT_ERR);
 	bench_destroy(&bench);
 }
 
@@ -396,6 +502,8 @@ static const struct {
 	{ "size of an armed completion queue", test_resize_armed },
 	{ "size of busy completion queues", test_resize_busy },
 	{ "solicited completions", test_solicited },
+	{ "solicited messages", test_solicited_messages },
+	{ "errors are solicited", test_solicited_errors },
 	{ "size of a shared receive queue", test_resize_srq },
 };
 
