@@ -141,6 +141,21 @@ void device_close(struct device *device)
 	free((char *)device->name);
 }
 
+uint64_t hw_counter(const struct device *device, const char *name)
+{
+	char path[100];
+	unsigned long long value;
+	FILE *file;
+
+	snprintf(path, sizeof(path),
+		 "/sys/class/infiniband/%s/ports/%u/hw_counters/%s",
+		 device->name, device->port, name);
+	file = fopen(path, "r");
+	check(file && fscanf(file, "%llu", &value) == 1, "%s: %m", path);
+	fclose(file);
+	return value;
+}
+
 static struct ibv_cq *create_cq(struct end *end, uint32_t depth)
 {
 	struct ibv_cq *cq = ibv_create_cq(end->device->context, depth, end,

@@ -64,6 +64,8 @@ bool is_ethernet(const struct device *device);
 /* Opens "NAME" or "NAME:PORT" and waits until the port is active. */
 void device_open(struct device *device, const char *name);
 void device_close(struct device *device);
+/* What a counter of the port says; the kernel asks the driver every 10 ms at most. */
+uint64_t hw_counter(const struct device *device, const char *name);
 
 /* What an end is made with. */
 struct end_options {

@@ -66,22 +66,6 @@ static void await_held(int port, int count)
 	} while (!strstr(text, wanted));
 }
 
-/* What a counter of a side's first port says. */
-static uint64_t counted(int i, const char *name)
-{
-	char path[100];
-	unsigned long long value;
-	FILE *file;
-
-	snprintf(path, sizeof(path),
-		 "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
-		 sides[i].device.name, name);
-	file = fopen(path, "r");
-	check(file && fscanf(file, "%llu", &value) == 1, "%s: %m", path);
-	fclose(file);
-	return value;
-}
-
 static void connect_by(uint8_t timeout)
 {
 	struct path_options path = default_path;
@@ -283,7 +267,7 @@ static void dead(void)
 /* The sides have different alternate paths: the second one knows nothing of that of the first. */
 static void crossed(void)
 {
-	uint64_t strays = counted(0, "rcvd_old_path"), due;
+	uint64_t strays = hw_counter(&sides[0].device, "rcvd_old_path"), due;
 
 	connect_by(LONG);
 	load(0, 2, 2);
@@ -296,7 +280,7 @@ static void crossed(void)
 	/* What the second one sends goes where nobody is any more. */
 	send_from(1);
 	due = now_ms() + DUE_MS;
-	while (counted(0, "rcvd_old_path") == strays) {
+	while (hw_counter(&sides[0].device, "rcvd_old_path") == strays) {
 		check(now_ms() < due, "nothing comes by the old path");
 		usleep(1000);
 	}

@@ -5,7 +5,8 @@
 # vm-long: --kernel debug --timeout 600 -- handoff
 # vm-long: --kernel debug --timeout 600 -- udp
 #
-# What work of reliable connections waits for: fences.
+# What work of reliable connections waits for: fences, and responders that have no
+# receive.
 #
 #     waits.sh [handoff|udp]
 
@@ -17,5 +18,7 @@ datapath "${1:-handoff}"
 fabric_up
 step "Fences"
 run user fence sib0 sib1
+step "Responders that are not ready"
+run user notready sib0 sib1
 no_objects
 fabric_down
