@@ -30,6 +30,8 @@ static void run(const char *what)
 		sweep_messages(stride, &rng);
 	else if (!strcmp(what, "admin"))
 		sweep_admin(stride, &rng);
+	else if (!strcmp(what, "cm"))
+		sweep_cm(stride, &rng);
 	else
 		fail("there is no '%s'", what);
 }
@@ -47,7 +49,7 @@ int main(int argc, char **argv)
 	int operand;
 
 	operand = options_read(argc, argv, options,
-			       "objects|states|messages|admin...");
+			       "objects|states|messages|admin|cm...");
 	check(stride > 0, "a stride of %u", stride);
 	rng_seed(&rng, seed);
 	neighbour_start(names);

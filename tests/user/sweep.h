@@ -38,6 +38,7 @@ void sweep_objects(uint32_t stride, struct rng *rng);
 void sweep_states(uint32_t stride, struct rng *rng);
 void sweep_messages(uint32_t stride, struct rng *rng);
 void sweep_admin(uint32_t stride, struct rng *rng);
+void sweep_cm(uint32_t stride, struct rng *rng);
 
 /* How many allocations have failed, how many of these failed a step, and how often
  * that had another outcome than it may have. */

@@ -4,8 +4,8 @@
 # vm-long: --kernel debug --timeout 3600 -- handoff 1
 # vm-long: --kernel debug --timeout 3600 -- udp 1
 #
-# No memory: every allocation of every verb, or of what the administrator does to HCAs and
-# cables, fails in its turn, or one in STRIDE of them.
+# No memory: every allocation of every verb, of every order for the connection manager, or of
+# what the administrator does to HCAs and cables, fails in its turn, or one in STRIDE of them.
 #
 #     nomem.sh [handoff|udp [STRIDE [PART...]]]
 #
@@ -21,12 +21,18 @@ datapath "${1:-handoff}"
 fabric_up
 stride=${2:-1}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- objects states messages
+[ $# -gt 0 ] || set -- objects states messages cm
 configfs_up
 underlay sibnet8
 for part; do
 	case $part in
 	messages) run user nomem messages ;;
+	cm)
+		run modprobe ib_cm
+		run modprobe sib_cm
+		run user nomem -k "$stride" cm
+		run rmmod sib_cm
+		;;
 	*) run user nomem -k "$stride" "$part" ;;
 	esac
 done
