@@ -176,18 +176,15 @@ impl Ends {
             .filter_map(|(port, names)| Some((port, names.as_ref()?)))
     }
 
-    /// The port that `path` begins at.
-    fn find(&self, path: &Path) -> Result<(u32, &PortNames), PathFault> {
-        let has_lid = |names: &PortNames| path.local_lid.is_path_of(Lid::new(names.lid), names.lmc);
-        let (port, names) = self
-            .ports()
+    /// The port whose GID `path` begins with.
+    fn named(&self, path: &Path) -> Option<(u32, &PortNames)> {
+        self.ports()
             .find(|(_, names)| names.gid == path.local_gid.get())
-            .ok_or(PathFault::Gid)?;
-        if has_lid(names) {
-            Ok((port, names))
-        } else {
-            Err(PathFault::Lid(Lid::new(names.lid)))
-        }
+    }
+
+    /// The port that `path` begins at.
+    fn find(&self, path: &Path) -> Option<(u32, &PortNames)> {
+        self.named(path).filter(|(_, names)| has_lid(names, path))
     }
 
     /// The GID of a port.
@@ -198,7 +195,7 @@ impl Ends {
 
     /// The port at the local end of `path`.
     pub(crate) fn port_of(&self, path: &Path) -> Option<u32> {
-        self.find(path).ok().map(|(port, _)| port)
+        self.find(path).map(|(port, _)| port)
     }
 
     /// The path that an address vector stands for, whose remote GID is not known without a global route.
@@ -238,7 +235,7 @@ impl Ends {
 
     /// How a datagram travels by `path`, and from which port.
     pub(crate) fn along(&self, path: &Path, pkey_index: u16) -> Option<(u32, Way)> {
-        let (port, names) = self.find(path).ok()?;
+        let (port, names) = self.find(path)?;
         let way = Way {
             dlid: path.remote_lid.get(),
             sl: path.sl.get(),
@@ -254,6 +251,11 @@ impl Ends {
         };
         Some((port, way))
     }
+}
+
+/// Whether `path` begins with a LID of this port.
+fn has_lid(names: &PortNames, path: &Path) -> bool {
+    path.local_lid.is_path_of(Lid::new(names.lid), names.lmc)
 }
 
 /// Where a datagram has come from.
@@ -301,9 +303,23 @@ pub(crate) struct Here<'a> {
     pub(crate) ends: &'a Ends,
 }
 
+impl Here<'_> {
+    /// Whether a path in this partition could begin at a port.
+    fn would_do(&self, port: u32, names: &PortNames, pkey: PKey) -> bool {
+        names.is_active
+            && Lid::new(names.lid).is_unicast()
+            && self.device.adapter.pkey_index(port, pkey.get()).is_ok()
+    }
+}
+
 impl Local for Here<'_> {
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault> {
-        let (port, _) = self.ends.find(path)?;
+        let (port, names) = self.ends.named(path).ok_or(PathFault::Gid)?;
+        if !has_lid(names, path) {
+            let is_of_use = self.would_do(port, names, pkey);
+            let instead = is_of_use.then(|| Lid::new(names.lid));
+            return Err(PathFault::Lid(instead));
+        }
         match self.device.adapter.pkey_index(port, pkey.get()) {
             Ok(_) => Ok(()),
             Err(_) => Err(PathFault::PKey),
@@ -311,17 +327,11 @@ impl Local for Here<'_> {
     }
 
     fn substitute(&self, path: &Path, pkey: PKey, in_use: &Path) -> Option<Gid> {
-        let adapter = &self.device.adapter;
-        let has_lid = |names: &PortNames| path.local_lid.is_path_of(Lid::new(names.lid), names.lmc);
-        let would_do = |port: u32, names: &PortNames| {
-            names.is_active
-                && names.gid != in_use.local_gid.get()
-                && adapter.pkey_index(port, pkey.get()).is_ok()
-        };
+        let is_other = |names: &PortNames| names.gid != in_use.local_gid.get();
         let ports = self.ends.ports();
         let (_, names) = ports
-            .filter(|(port, names)| would_do(*port, names))
-            .min_by_key(|(_, names)| !has_lid(names))?;
+            .filter(|&(port, names)| is_other(names) && self.would_do(port, names, pkey))
+            .min_by_key(|(_, names)| !has_lid(names, path))?;
         Some(Gid::new(names.gid))
     }
 }

@@ -22,8 +22,7 @@
 #define HASTY 10
 #define RETRIES 7
 #define INFO 72
-/* A LID that no port here has. */
-#define NOWHERE 0xbffe
+#define ANY 0xffff
 /* All that refuse; the one that ends all offers, as there is no such thing, comes last. */
 static const uint8_t statuses[] = { 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 2 };
 /* Of the alternate path in REP. */
@@ -137,48 +136,6 @@ static void test_statuses(void)
 	part_bare(&active, &passive);
 }
 
-/* Whether a refusal has this status and information, and the program of the passive side knows nothing of it. */
-static void says(const struct sib_cm_event *event, uint32_t status,
-		 const void *from, uint8_t len)
-{
-	check(event->status == status, "status %u, not %u", event->status,
-	      status);
-	check(event->info_len == len && !memcmp(event->info, from, len),
-	      "status %u: %u bytes of information, or others", status,
-	      event->info_len);
-	check(!has_event(&passive, 0), "the program is asked");
-}
-
-/* Offers a path that the passive side refuses by itself, and says instead what is at `from`. */
-static void refuses(const struct sib_cm_path *path, uint8_t status,
-		    const void *from, uint8_t len)
-{
-	struct sib_cm_send_lap lap = { .id = active.id,
-				       .response_timeout = RESPONSE,
-				       .retries = RETRIES,
-				       .path = *path };
-	struct sib_cm_event event;
-
-	order(&active, SIB_CM_IOC_SEND_LAP, &lap);
-	event = expect_told(&active, SIB_CM_APR_RECEIVED);
-	says(&event, status, from, len);
-}
-
-/* The same as the alternate path of a request, which is refused for this reason. */
-static void refuses_request(const struct sib_cm_path *path, uint32_t reason,
-			    const void *from, uint8_t len)
-{
-	struct sib_cm_send_req req = bare_request(&active, &passive, SERVICE, 1);
-	struct sib_cm_event event;
-
-	req.has_alternate = 1;
-	req.alternate = *path;
-	order(&active, SIB_CM_IOC_SEND_REQ, &req);
-	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
-	says(&event, reason, from, len);
-	destroy(&active, req.id);
-}
-
 /* Paths that end nowhere are refused with what would do, and the second offer follows that. */
 static void test_hints(void)
 {
@@ -189,12 +146,12 @@ static void test_hints(void)
 
 	connect_bare(&active, &passive, SERVICE);
 	path.remote_lid = NOWHERE;
-	refuses(&path, 7, lid, sizeof(lid));
-	refuses_request(&path, 19, lid, sizeof(lid));
+	expect_refusal(&active, &passive, SERVICE, ANY, &path,
+		       (struct refusal){ 7, 19, lid, sizeof(lid) });
 	path = good;
 	path.remote_gid[15] ^= 0xff;
-	refuses(&path, 8, good.remote_gid, sizeof(good.remote_gid));
-	refuses_request(&path, 18, good.remote_gid, sizeof(good.remote_gid));
+	expect_refusal(&active, &passive, SERVICE, ANY, &path,
+		       (struct refusal){ 8, 18, good.remote_gid, 16 });
 	answer = apr(offer(), 0);
 	order(&passive, SIB_CM_IOC_SEND_APR, &answer);
 	expect_told(&active, SIB_CM_APR_RECEIVED);

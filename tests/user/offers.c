@@ -3,11 +3,13 @@
  * Alternate paths that are offered for connections of /dev/sib_cm, and what becomes of
  * the offers. There are no queue pairs.
  *
- *     offers DEVICE DEVICE P_KEY near|far|none
+ *     offers DEVICE DEVICE P_KEY near|far|none|down
  *
  * The connection is in this partition, and by the first ports. Of the second ports that of
  * the first HCA is not in it (near), or only that of the second (far), or both are (none).
- * What they are members of may have changed just now.
+ * What they are members of may have changed just now. Or the second port of the second HCA
+ * is down. Neither that one nor one outside of the partition is told to who offers a path
+ * that ends nowhere.
  */
 
 #include "side.h"
@@ -93,6 +95,21 @@ static enum refuser refuser(void)
 	return NONE;
 }
 
+/* No port of the peer would do instead. */
+static void refuse_without_hint(uint16_t pkey)
+{
+	struct sib_cm_path good = path_between(&active, &passive, 2);
+	struct sib_cm_path path = good;
+
+	path.remote_lid = NOWHERE;
+	expect_refusal(&active, &passive, SERVICE, pkey, &path,
+		       (struct refusal){ 7, 19, "", 0 });
+	path = good;
+	path.remote_gid[15] ^= 0xff;
+	expect_refusal(&active, &passive, SERVICE, pkey, &path,
+		       (struct refusal){ 8, 18, "", 0 });
+}
+
 /* Nor does a request name a port that is not in the partition. */
 static void refuse_request(uint16_t pkey)
 {
@@ -122,21 +139,35 @@ static void test_partition(uint16_t pkey, const char *who)
 	      refusers[got], refusers[want]);
 	if (want == NEAR)
 		refuse_request(pkey);
+	if (want == FAR)
+		refuse_without_hint(pkey);
 	check(attributes(&active).has_alternate == (want == NONE) &&
 		      attributes(&passive).has_alternate == (want == NONE),
 	      "other paths than agreed on");
 	part_bare(&active, &passive);
 }
 
+static void test_down(uint16_t pkey)
+{
+	connect_within(pkey);
+	refuse_without_hint(pkey);
+	part_bare(&active, &passive);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t listener;
+	uint16_t pkey;
 
-	check(argc == 5, "usage: offers DEVICE DEVICE P_KEY near|far|none");
+	check(argc == 5, "usage: offers DEVICE DEVICE P_KEY near|far|none|down");
+	pkey = strtoul(argv[3], NULL, 0);
 	side_open(&active, argv[1]);
 	side_open(&passive, argv[2]);
 	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
-	test_partition(strtoul(argv[3], NULL, 0), argv[4]);
+	if (strcmp(argv[4], "down"))
+		test_partition(pkey, argv[4]);
+	else
+		test_down(pkey);
 	destroy(&passive, listener);
 	side_close(&active);
 	side_close(&passive);

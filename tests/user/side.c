@@ -275,3 +275,39 @@ void part_bare(struct side *from, struct side *to)
 	destroy(from, from->id);
 	destroy(to, to->id);
 }
+
+/* The value that would do is in the event, and `to` has none. */
+static void expect_instead(struct side *to, const struct sib_cm_event *event,
+			   uint32_t status, const struct refusal *refusal)
+{
+	check(event->status == status, "status %u, not %u", event->status,
+	      status);
+	check(event->info_len == refusal->len &&
+		      !memcmp(event->info, refusal->instead, refusal->len),
+	      "status %u: %u bytes of information, or others", status,
+	      event->info_len);
+	check(!has_event(to, 0), "the program is asked");
+}
+
+void expect_refusal(struct side *from, struct side *to, uint64_t service,
+		    uint16_t pkey, const struct sib_cm_path *path,
+		    struct refusal refusal)
+{
+	struct sib_cm_send_req req = bare_request(from, to, service, 1);
+	struct sib_cm_send_lap lap = { .id = from->id,
+				       .response_timeout = RESPONSE,
+				       .retries = RETRIES,
+				       .path = *path };
+	struct sib_cm_event event;
+
+	order(from, SIB_CM_IOC_SEND_LAP, &lap);
+	event = expect_told(from, SIB_CM_APR_RECEIVED);
+	expect_instead(to, &event, refusal.status, &refusal);
+	req.pkey = pkey;
+	req.has_alternate = 1;
+	req.alternate = *path;
+	order(from, SIB_CM_IOC_SEND_REQ, &req);
+	event = expect_told(from, SIB_CM_REJ_RECEIVED);
+	expect_instead(to, &event, refusal.reason, &refusal);
+	destroy(from, req.id);
+}

@@ -78,6 +78,25 @@ void accept_bare(struct side *from, struct side *to);
 void connect_bare(struct side *from, struct side *to, uint64_t service);
 void part_bare(struct side *from, struct side *to);
 
+/* A LID that no port has. */
+#define NOWHERE 0xbffe
+
+/* What `to` says by itself to a path: by APR, by REJ, and which value would do. */
+struct refusal {
+	uint8_t status;
+	uint32_t reason;
+	const void *instead;
+	uint8_t len;
+};
+
+/*
+ * Offers a path for the connection at hand, and in a request for the service in the
+ * partition. Both are refused so, and no program is asked.
+ */
+void expect_refusal(struct side *from, struct side *to, uint64_t service,
+		    uint16_t pkey, const struct sib_cm_path *path,
+		    struct refusal refusal);
+
 struct ibv_ah_attr address(const struct sib_cm_path *path, uint8_t port);
 
 #endif

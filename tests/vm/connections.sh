@@ -32,6 +32,11 @@ held() {
 	within 30 grep -q held "/tmp/$1" || fail "$1: $(cat "/tmp/$1")"
 }
 
+# is_down DEVICE PORT
+is_down() {
+	grep -q DOWN /sys/class/infiniband/"$1"/ports/"$2"/state
+}
+
 PARTITION=/sys/kernel/config/sib_partitions/rail
 
 # is_member P_KEY DEVICE PORT
@@ -88,6 +93,13 @@ run user sidr sib0 sib1 "$rounds"
 [ "$(heard sidr_rep)" = 0 ] || fail "ib_cm has heard an answer"
 [ "$(heard req)" = $((2 * rounds)) ] || fail "ib_cm has heard of $(heard req) requests"
 within 30 nothing_left || fail "questions are left"
+
+step "A port that is down"
+timeout 30 ibportstate -C sib0 -D 0,1 4 disable >/dev/null || fail "ibportstate disable"
+within 20 is_down sib1 2 || fail "port 2 of sib1 is not down"
+run user offers sib0 sib1 0xffff down
+timeout 30 ibportstate -C sib0 -D 0,1 4 enable >/dev/null || fail "ibportstate enable"
+wait_active 60 sib1
 
 step "A port that is not in the partition"
 run mkdir $PARTITION

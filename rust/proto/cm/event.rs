@@ -130,7 +130,7 @@ pub trait Local {
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault>;
 
     /// The GID of a port where `path` could begin, if its own one is nobody's: that of the port with its LID, or else of
-    /// another one in the partition than that of `in_use`.
+    /// another one than that of `in_use`. It is active, and in the partition.
     fn substitute(&self, path: &Path, pkey: PKey, in_use: &Path) -> Option<Gid>;
 }
 
@@ -148,8 +148,8 @@ pub struct Ways {
 pub enum PathFault {
     /// No port has the GID.
     Gid,
-    /// The port with the GID has another LID, which is this one.
-    Lid(Lid),
+    /// The port with the GID has another LID: this one, if the path could begin there.
+    Lid(Option<Lid>),
     /// The port is not in the partition.
     PKey,
 }

@@ -63,10 +63,9 @@ impl Conn {
         };
         let hint = match fault {
             PathFault::Gid => local.substitute(path, pkey, &self.primary).map(Hint::from),
-            PathFault::Lid(local_lid) => {
-                let other = Path { local_lid, ..*path };
-                (!is_same(&other, &self.primary)).then(|| Hint::from(local_lid))
-            }
+            PathFault::Lid(found) => found
+                .filter(|&local_lid| !is_same(&Path { local_lid, ..*path }, &self.primary))
+                .map(Hint::from),
             PathFault::PKey => None,
         };
         Err((fault, hint.unwrap_or_default()))

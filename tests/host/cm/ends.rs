@@ -39,6 +39,8 @@ pub(crate) const PARTITION: PKey = PKey::new(0x8003);
 /// Ports that no end has, for their GID or for their LID.
 pub(crate) const NAMELESS: u8 = 8;
 pub(crate) const FOREIGN: u8 = 9;
+/// One with another LID, by which no path can begin.
+pub(crate) const DOWN: u8 = 12;
 /// One that no other port can stand for.
 pub(crate) const LONELY: u8 = 11;
 /// Those that are not in the partition.
@@ -73,7 +75,8 @@ impl Local for Ports {
     fn check(&self, path: &Path, pkey: PKey) -> Result<(), PathFault> {
         match (path.local_lid.get() & 0xf) as u8 {
             NAMELESS | LONELY => Err(PathFault::Gid),
-            FOREIGN => Err(PathFault::Lid(lid_of(path.local_gid))),
+            FOREIGN => Err(PathFault::Lid(Some(lid_of(path.local_gid)))),
+            DOWN => Err(PathFault::Lid(None)),
             OUTSIDE => Err(PathFault::PKey),
             _ if pkey != PARTITION => Err(PathFault::PKey),
             _ => Ok(()),

@@ -7,6 +7,7 @@ use crate::ends::{
     reply,
     source,
     ACTIVE_ID,
+    DOWN,
     FOREIGN,
     LONELY,
     NAMELESS,
@@ -387,7 +388,7 @@ fn a_lap_stands_for_an_rtu() {
     assert_eq!(pair.told(P), []);
 }
 
-/// Who refuses a LID or a GID says one that would do, but for what would be the path in use.
+/// Who refuses a LID or a GID says one that would do, if there is one, but for what would be the path in use.
 #[test]
 fn a_refusal_says_what_would_do() {
     let with_lid_of = |number: u8, other: u8| Path {
@@ -396,9 +397,10 @@ fn a_refusal_says_what_would_do() {
     };
     let gid = path(1).remote_gid.get();
     let lid = path(3).remote_lid.get().to_be_bytes();
-    let cases: [(Path, u8, &[u8]); 6] = [
+    let cases: [(Path, u8, &[u8]); 7] = [
         (with_lid_of(FOREIGN, 3), ap_status::INVALID_LID, &lid),
         (with_lid_of(FOREIGN, 0), ap_status::INVALID_LID, &[]),
+        (with_lid_of(DOWN, 3), ap_status::INVALID_LID, &[]),
         (path(NAMELESS), ap_status::INVALID_GID, &gid),
         (path(LONELY), ap_status::INVALID_GID, &[]),
         (path(OUTSIDE), ap_status::REJECTED, &[]),

@@ -12,6 +12,7 @@ use crate::ends::{
     Ports,
     ACTIVE_ID,
     ACTIVE_QPN,
+    DOWN,
     FOREIGN,
     LONELY,
     NAMELESS,
@@ -502,11 +503,12 @@ fn a_refusal_of_a_req_says_what_would_do() {
     };
     let gid = path(1).remote_gid.get();
     let lid = path(3).remote_lid.get().to_be_bytes();
-    let cases: [(Path, u16, &[u8]); 7] = [
+    let cases: [(Path, u16, &[u8]); 8] = [
         (path(1), 0, &[]),
         (Path::default(), 0, &[]),
         (with_lid_of(FOREIGN, 3), reason::INVALID_ALT_LID, &lid),
         (with_lid_of(FOREIGN, 0), reason::INVALID_ALT_LID, &[]),
+        (with_lid_of(DOWN, 3), reason::INVALID_ALT_LID, &[]),
         (path(NAMELESS), reason::INVALID_ALT_GID, &gid),
         (path(LONELY), reason::INVALID_ALT_GID, &[]),
         (path(OUTSIDE), reason::INVALID_ALT_GID, &[]),
