@@ -67,7 +67,7 @@ counters! {
     /// Something was sent again before the ACK timeout.
     Reminder = c"reminders",
     /// A packet was for no LID of the port, or no queue pair that is there, or refused by it: not for it, or not
-    /// legible.
+    /// legible; or it had the LID of a multicast group or its queue pair, and not both.
     Discarded = c"rcvd_discards",
     /// A queue pair has left the port for its alternate path.
     Migration = c"path_mig",

@@ -38,7 +38,12 @@ pub(crate) fn deliver(
 ) {
     let header = segment.header;
     let qpn = header.bth.dest_qp;
-    if qpn == Qpn::MULTICAST {
+    let is_for_group = qpn == Qpn::MULTICAST;
+    if is_for_group != header.lrh.dlid.is_multicast() {
+        // IBA, "Base Transport Header", "Destination QP": this number goes with multicast LIDs, and with those alone.
+        return discard(hca, port);
+    }
+    if is_for_group {
         let gid = header.grh.map(|grh| grh.dgid);
         let mut cursor = Cursor::default();
         loop {
@@ -91,10 +96,13 @@ pub(crate) fn deliver(
             };
             Qp::receive(&qp, cx, irqs, run, arrival);
         }
-        _ => {
-            if let Some(counters) = hca.counters(port) {
-                counters.count(Counter::Discarded);
-            }
-        }
+        _ => discard(hca, port),
+    }
+}
+
+/// What has come to `port` is for nobody.
+fn discard(hca: &Hca, port: PortNum) {
+    if let Some(counters) = hca.counters(port) {
+        counters.count(Counter::Discarded);
     }
 }

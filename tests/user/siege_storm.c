@@ -121,7 +121,7 @@ static void aim_elsewhere(struct ib_packet *packet)
 {
 	memset(payload, NO_CLASS, sizeof(payload));
 	payload[0] = 1;
-	switch (rng_below(&rng, 5)) {
+	switch (rng_below(&rng, 7)) {
 	case 0:
 		packet->qpn = 0;
 		packet->vl = rng_once_in(&rng, 2) ? 15 : 0;
@@ -135,6 +135,12 @@ static void aim_elsewhere(struct ib_packet *packet)
 		packet->dlid = 0xc000 + rng_below(&rng, 0x4000);
 		break;
 	case 3:
+		packet->qpn = 0xffffff;
+		break;
+	case 4:
+		packet->dlid = 0xc000 + rng_below(&rng, 0x3fff);
+		break;
+	case 5:
 		packet->qpn = NOBODY;
 		packet->dlid = rng_next(&rng);
 		break;

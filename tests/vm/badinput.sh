@@ -5,7 +5,8 @@
 #
 # Wrong arguments of verbs: each is refused with the errno that other drivers
 # give, nothing comes of it, and the log has a line at most once for each cause. What
-# other drivers take, path bits that a port does not have, has no effect.
+# other drivers take, path bits that a port does not have, and multicast datagrams for
+# ordinary queue pairs, has no effect.
 # Wrong names and netdevs are the matter of link.sh.
 
 . "$(dirname "$0")/lib.sh"
@@ -25,6 +26,8 @@ done
 [ $(($(lines) - before)) -le $CAUSES ] || fail "verbs with wrong arguments flood the log"
 step "Path bits that no port has"
 run user pathbits sib0 sib1
+step "Multicast LIDs without the queue pair of groups, and that without them"
+run user groups sib0
 step "XRC, which the device does not have"
 timeout 30 ibv_xsrq_pingpong -d sib0 -i 1 >/tmp/xsrq 2>&1
 status=$?

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A datagram is for a multicast group if it has a multicast LID and the queue pair 0xffffff,
+ * and for a queue pair if it has neither. With one of them alone it is for nobody.
+ *
+ *     groups DEVICE
+ *
+ * All queue pairs are on one port, whose own packets come back to it, whatever the subnet
+ * manager knows of groups.
+ */
+
+#include "common.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MESSAGE 64u
+#define ROOM (GRH_BYTES + MESSAGE)
+#define DEPTH 8
+#define MLID 0xc123
+#define GROUP_QPN 0xffffffu
+#define DUE_MS 20000
+#define QUIET_MS 200
+
+enum { SENDER, MEMBER, OUTSIDER, ENDS };
+
+static struct device device;
+static struct end ends[ENDS];
+static struct ibv_mr *mr;
+static uint8_t memory[ROOM * DEPTH];
+static union ibv_gid group = { .raw = { 0xff, 0x12, [15] = 0x77 } };
+
+static uint64_t discarded(void)
+{
+	char path[100];
+	uint64_t count;
+	FILE *file;
+
+	snprintf(path, sizeof(path),
+		 "/sys/class/infiniband/%s/ports/%d/hw_counters/rcvd_discards",
+		 device.name, device.port);
+	file = fopen(path, "r");
+	check(file && fscanf(file, "%" SCNu64, &count) == 1, "%s: %m", path);
+	fclose(file);
+	return count;
+}
+
+static struct ibv_ah *way_to(uint16_t lid, bool is_group)
+{
+	struct ibv_ah_attr attr = path_to(&device, &device, is_group);
+	struct ibv_ah *way;
+
+	attr.dlid = lid;
+	if (is_group)
+		attr.grh.dgid = group;
+	way = ibv_create_ah(device.pd, &attr);
+	check(way, "create_ah: %m");
+	return way;
+}
+
+/* Sends a datagram there; whether just `taker` gets it, or nobody. */
+static void expect(struct ibv_ah *way, uint32_t qpn, int taker)
+{
+	struct ibv_sge sge = { (uintptr_t)memory, MESSAGE, mr->lkey };
+	struct ibv_send_wr send = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .ah = way, .remote_qpn = qpn, .remote_qkey = QKEY },
+	};
+	uint64_t before = discarded();
+	struct ibv_wc wc;
+
+	post_send(&ends[SENDER], &send);
+	check(await(ends[SENDER].send_cq, &wc, DUE_MS) &&
+		      wc.status == IBV_WC_SUCCESS,
+	      "a send does not succeed");
+	for (int at = MEMBER; at < ENDS; at++) {
+		bool is_due = at == taker;
+
+		check(await(ends[at].recv_cq, &wc, is_due ? DUE_MS : QUIET_MS) ==
+			      is_due,
+		      "to queue pair %#x: %s gets %s", qpn,
+		      at == MEMBER ? "the member" : "the other",
+		      is_due ? "nothing" : "it");
+	}
+	check((discarded() > before) == (taker == ENDS),
+	      "to queue pair %#x: %" PRIu64 " discarded", qpn,
+	      discarded() - before);
+}
+
+int main(int argc, char **argv)
+{
+	const struct end_options options = {
+		.type = IBV_QPT_UD,
+		.send_depth = 1,
+		.recv_depth = DEPTH,
+		.sges = 1,
+	};
+	struct ibv_ah *to_group, *to_port;
+
+	check(argc == 2, "usage: groups DEVICE");
+	device_open(&device, argv[1]);
+	mr = ibv_reg_mr(device.pd, memory, sizeof(memory), ALL_ACCESS);
+	check(mr, "reg_mr: %m");
+	for (int at = 0; at < ENDS; at++) {
+		end_create(&ends[at], &device, &options);
+		end_to_init(&ends[at], &default_path);
+		end_to_rtr(&ends[at], &ends[at], &default_path);
+		end_to_rts(&ends[at], &default_path);
+		for (uint32_t slot = 0; at != SENDER && slot < DEPTH; slot++) {
+			struct ibv_sge room = { (uintptr_t)memory + slot * ROOM,
+						ROOM, mr->lkey };
+			struct ibv_recv_wr recv = { .sg_list = &room,
+						    .num_sge = 1 };
+
+			post_recv(&ends[at], &recv);
+		}
+	}
+	check(!ibv_attach_mcast(ends[MEMBER].qp, &group, MLID),
+	      "attach_mcast: %m");
+	to_group = way_to(MLID, true);
+	to_port = way_to(device.port_attr.lid, false);
+	expect(to_group, GROUP_QPN, MEMBER);
+	expect(to_port, ends[MEMBER].qp->qp_num, MEMBER);
+	expect(to_port, ends[OUTSIDER].qp->qp_num, OUTSIDER);
+	expect(to_group, ends[MEMBER].qp->qp_num, ENDS);
+	expect(to_group, ends[OUTSIDER].qp->qp_num, ENDS);
+	expect(to_port, GROUP_QPN, ENDS);
+	check(!ibv_detach_mcast(ends[MEMBER].qp, &group, MLID),
+	      "detach_mcast: %m");
+	check(!ibv_destroy_ah(to_group) && !ibv_destroy_ah(to_port),
+	      "destroy_ah: %m");
+	for (int at = 0; at < ENDS; at++)
+		end_destroy(&ends[at]);
+	check(!ibv_dereg_mr(mr), "dereg_mr: %m");
+	device_close(&device);
+	return 0;
+}
