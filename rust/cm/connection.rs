@@ -5,6 +5,7 @@
 //! What a step leads to is done under the mutex of the connection, so that datagrams leave and events are told in
 //! the order of the steps. Neither calls back.
 
+use crate::bound::Bound;
 use crate::consumer::Consumer;
 use crate::device::{
     back,
@@ -81,10 +82,8 @@ pub(crate) struct Connection {
     comm_id: u32,
     /// Set if the peer has asked for it.
     peer: Option<PeerKey>,
-    /// Its queue pair; 0 if it is not known yet, or may have another connection.
-    qpn: Atomic<u32>,
-    /// The connection ends: if there is another one of this queue pair, that is what it is used for.
-    is_ending: Atomic<bool>,
+    /// Its queue pair.
+    pub(crate) bound: Bound,
     shared: Arc<Shared>,
     device: Arc<Device>,
     #[pin]
@@ -106,8 +105,6 @@ struct Inner {
     claimed: Option<PeerQp>,
     /// The HCA has told of a migration, of which the program has not told yet.
     has_migrated: bool,
-    /// The program has taken the queue pair of the connection out of use.
-    is_parted: bool,
     /// Nothing happens any more.
     is_over: bool,
 }
@@ -154,8 +151,7 @@ impl Connection {
             pin_init!(Self {
                 comm_id,
                 peer: is_incoming.then_some((guid.get(), theirs)),
-                qpn: Atomic::new(0),
-                is_ending: Atomic::new(false),
+                bound: Bound::new(),
                 shared,
                 device,
                 inner <- new_mutex!(
@@ -165,7 +161,6 @@ impl Connection {
                         pkey,
                         claimed: None,
                         has_migrated: false,
-                        is_parted: false,
                         is_over: false,
                     },
                     "Connection::inner"
@@ -196,17 +191,12 @@ impl Connection {
 
     /// Whether its queue pair is this one.
     pub(crate) fn is_of(&self, device: &Arc<Device>, qpn: u32) -> bool {
-        self.qpn.load(Relaxed) == qpn && self.is_on(device)
+        self.bound.is(qpn) && self.is_on(device)
     }
 
     /// The HCA that it is on.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
-    }
-
-    /// Whether it ends.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.is_ending.load(Relaxed)
     }
 
     /// Has it be the connection of the peer's queue pair, unless there is another, which is returned.
@@ -276,6 +266,7 @@ impl Connection {
             _ => None,
         };
         let actions = inner.conn.step(event, &env).map_err(refused)?;
+        self.bound.follow(&inner.conn);
         inner.pkey = pkey.unwrap_or(inner.pkey);
         inner.is_over |= is_gone;
         for action in actions.iter() {
@@ -286,7 +277,6 @@ impl Connection {
                 Action::Free => inner.is_over = true,
             }
         }
-        self.note_qpn(&mut inner);
         if inner.conn.state() == State::Idle {
             self.release(&mut inner);
             self.shared.forget_name(self);
@@ -303,29 +293,6 @@ impl Connection {
             self.end(cx, s);
         }
         Ok(())
-    }
-
-    /// Says which queue pair it is the connection of. One that ends has none any more when the program has put that out of
-    /// use: its number may be that of another.
-    fn note_qpn(&self, inner: &mut Inner) {
-        let state = inner.conn.state();
-        let (has_any, is_ending) = (state.has_queue_pair(), state.is_ending());
-        inner.is_parted &= has_any;
-        let qpn = if has_any && !(is_ending && inner.is_parted) {
-            inner.conn.local_qpn().get()
-        } else {
-            0
-        };
-        self.is_ending.store(is_ending, Relaxed);
-        self.qpn.store(qpn, Relaxed);
-    }
-
-    /// The program has put its queue pair out of use. Before the connection is established that is how to begin.
-    pub(crate) fn part(&self) {
-        let mut inner = self.inner.lock();
-        let state = inner.conn.state();
-        inner.is_parted = state.is_ending() || matches!(state, State::Established(_));
-        self.note_qpn(&mut inner);
     }
 
     /// How the queue pair stands, if it is connected as both ends have said.

@@ -157,7 +157,7 @@ impl Manager for Desk {
             QpEvent::Gone => {
                 // A program of this manager says itself when its connection is to end.
                 if let Some(connection) = self.0.connection_of(device, qpn) {
-                    connection.part();
+                    connection.bound.part(qpn);
                 }
                 self.0.watch.gone(&mut cx, device, qpn);
                 Verdict::Pass

@@ -19,6 +19,7 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod bound;
 mod client;
 mod commands;
 mod config;

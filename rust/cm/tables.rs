@@ -478,7 +478,7 @@ impl Shared {
         let connections = tables.connections.values();
         connections
             .filter(|connection| connection.is_of(device, qpn))
-            .min_by_key(|connection| connection.is_ending())
+            .min_by_key(|connection| connection.bound.is_ending())
             .cloned()
     }
 

@@ -13,10 +13,12 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <rdma/ib_cache.h>
 #include <rdma/sib_cm.h>
 
@@ -24,6 +26,8 @@
 
 #define SERVICE 0x02ff00000000c0deull
 #define DUE_MS 60000
+/* How long memory is not to be had. */
+#define STALL_MS 5000
 #define DEPTH 4
 #define BYTES 4096u
 #define MOST_EVENTS 32
@@ -475,6 +479,90 @@ static int migrate(void)
 	return 0;
 }
 
+/* The DREQ of the active side, whose sender gets no memory for it until it may go on. */
+static struct parting {
+	struct work_struct work;
+	struct task_struct *sender;
+	bool waits, may_go_on, gave_up;
+	int error;
+} parting;
+
+#ifdef CONFIG_KPROBES
+static int on_allocation(struct kprobe *probe, struct pt_regs *regs)
+{
+	if (current != READ_ONCE(parting.sender))
+		return 0;
+	WRITE_ONCE(parting.waits, true);
+	for (int ms = 0; !READ_ONCE(parting.may_go_on); ms++) {
+		if (ms == STALL_MS) {
+			parting.gave_up = true;
+			break;
+		}
+		mdelay(1);
+	}
+	return 0;
+}
+
+static struct kprobe allocation = {
+	.symbol_name = "ib_create_send_mad",
+	.pre_handler = on_allocation,
+};
+
+static int stall_begins(void)
+{
+	return register_kprobe(&allocation);
+}
+
+static void stall_ends(void)
+{
+	unregister_kprobe(&allocation);
+}
+#else
+/* The debug kernel has no probes. */
+static int stall_begins(void)
+{
+	parting.waits = true;
+	return 0;
+}
+
+static void stall_ends(void)
+{
+}
+#endif
+
+static void send_dreq(struct work_struct *work)
+{
+	WRITE_ONCE(parting.sender, current);
+	parting.error = sib_cm_send_dreq(sides[ACTIVE].id, NULL, 0);
+	WRITE_ONCE(parting.sender, NULL);
+}
+
+/*
+ * Who puts a queue pair out of use does not wait for its connection, which may wait for memory:
+ * storage has to end queue pairs to write that out.
+ */
+static int part_without_memory(struct side *side)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	unsigned long due = jiffies + msecs_to_jiffies(DUE_MS);
+	int error;
+
+	memset(&parting, 0, sizeof(parting));
+	INIT_WORK(&parting.work, send_dreq);
+	try(stall_begins());
+	queue_work(system_unbound_wq, &parting.work);
+	/* Not asleep, so that the sender is on another processor. */
+	while (!READ_ONCE(parting.waits) && time_before(jiffies, due))
+		cond_resched();
+	error = ib_modify_qp(side->qp, &attr, IB_QP_STATE);
+	WRITE_ONCE(parting.may_go_on, true);
+	flush_work(&parting.work);
+	stall_ends();
+	check(parting.waits, "no DREQ");
+	check(!parting.gave_up, "the end of a queue pair waits for memory");
+	return error ?: parting.error;
+}
+
 static int test_connection(void)
 {
 	struct side *active = &sides[ACTIVE], *passive = &sides[PASSIVE];
@@ -493,7 +581,7 @@ static int test_connection(void)
 	try(transfers());
 	try(load());
 	try(migrate());
-	try(sib_cm_send_dreq(active->id, NULL, 0));
+	try(part_without_memory(active));
 	try(expect(passive, SIB_CM_DREQ_RECEIVED));
 	try(sib_cm_send_drep(passive->id, NULL, 0));
 	try(expect(active, SIB_CM_DREP_RECEIVED));
