@@ -27,10 +27,9 @@ datagrams() {
 }
 
 programs() {
-	local program
-	for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong; do
-		pair sib0 sib1 $program -n $rounds
-	done
+	pair sib0 sib1 ibv_rc_pingpong -n $rounds
+	lossy_pair sib0 sib1 ibv_uc_pingpong -n $rounds
+	lossy_pair sib0 sib1 ibv_ud_pingpong -n $rounds
 	pair sib0 sib1 ibv_rc_pingpong -s 100000 -n $((rounds / 10))
 	timeout -k 5 60 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/sib1/ports/1/lid)))" ||
 		fail "smpquery through the cable"

@@ -67,7 +67,7 @@ all_reach_all() {
 # programs: traffic from host to host.
 programs() {
 	pair sib1 sib2 ibv_rc_pingpong -n $messages
-	pair sib3 sib1 ibv_ud_pingpong -n $messages
+	lossy_pair sib3 sib1 ibv_ud_pingpong -n $messages
 }
 
 # partitions DEVICE...: all are full members of the default partition, these of another one; of

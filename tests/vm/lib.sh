@@ -173,31 +173,47 @@ fabric_down() {
 
 PORT=18515
 
-# pair SERVER CLIENT COMMAND [ARG]...: runs COMMAND as the server on one device
-# and as the client on another; both must succeed. Options are as libibverbs'
-# examples and perftest have them.
-pair() {
+# paired SERVER CLIENT COMMAND [ARG]...: as pair; if it fails, WRONG says why.
+paired() {
 	local server=$1 client=$2 pid status=0
 	shift 2
 	PORT=$((PORT + 1))
 	printf '$ %s -d %s &  %s -d %s\n' "$*" "$server" "$*" "$client"
 	timeout -k 5 "${PAIR_SECONDS:-120}" "$@" -d "$server" -i 1 -p $PORT >"/tmp/server.$PORT" 2>&1 &
 	pid=$!
-	within 20 listening $PORT || {
-		cat "/tmp/server.$PORT"
-		fail "the server of $1 does not listen"
-	}
-	timeout -k 5 "${PAIR_SECONDS:-120}" "$@" -d "$client" -i 1 -p $PORT 127.0.0.1 || status=$?
-	[ "$status" = 0 ] || {
-		kill $pid 2>/dev/null
-		cat "/tmp/server.$PORT"
-		fail "status $status of the client of: $*"
-	}
-	wait $pid || {
+	if ! within 20 listening $PORT; then
+		WRONG="the server of $1 does not listen"
+	elif timeout -k 5 "${PAIR_SECONDS:-120}" "$@" -d "$client" -i 1 -p $PORT 127.0.0.1 || {
 		status=$?
-		cat "/tmp/server.$PORT"
-		fail "status $status of the server of: $*"
-	}
+		false
+	}; then
+		wait $pid && return
+		WRONG="status $? of the server of: $*"
+	else
+		WRONG="status $status of the client of: $*"
+	fi
+	kill $pid 2>/dev/null
+	wait $pid
+	cat "/tmp/server.$PORT"
+	return 1
+}
+
+# pair SERVER CLIENT COMMAND [ARG]...: runs COMMAND as the server on one device
+# and as the client on another; both must succeed. Options are as libibverbs'
+# examples and perftest have them.
+pair() {
+	paired "$@" || fail "$WRONG"
+}
+
+# lossy_pair SERVER CLIENT COMMAND [ARG]...: as pair, for a program that waits for ever for a
+# datagram that has been lost, over a network that may lose one. One of three runs succeeds.
+lossy_pair() {
+	local run
+	for run in 1 2 3; do
+		! PAIR_SECONDS=30 paired "$@" || return 0
+		printf 'run %d: %s\n' $run "$WRONG"
+	done
+	fail "three times: $WRONG"
 }
 
 listening() {

@@ -76,7 +76,7 @@ yielded() {
 
 programs() {
 	pair sib0 sib1 ibv_rc_pingpong -n $rounds
-	pair sib0 sib1 ibv_ud_pingpong -n $rounds
+	lossy_pair sib0 sib1 ibv_ud_pingpong -n $rounds
 }
 
 step "Nothing but the module and a device"
