@@ -8,7 +8,9 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/ip.sh"
 
+# Of a stream, which goes there for so long at least: the port goes when a tenth has been sent.
 BYTES=60000000
+SECONDS_THERE=20
 
 # port NUMBER disable|enable: of sib0, whose ports are on those of the switch with the
 # same numbers.
@@ -25,6 +27,15 @@ active_slave() {
 	[ "$(cat /sys/class/net/bond0/bonding/active_slave)" = "$1" ]
 }
 
+# sent INTERFACE: the bytes that it has; carries INTERFACE BEFORE: a tenth of the stream more.
+sent() {
+	cat "/sys/class/net/$1/statistics/tx_bytes"
+}
+
+carries() {
+	[ "$(sent "$1")" -gt $(($2 + BYTES / 10)) ]
+}
+
 ip_fabric sib1 1
 SECOND_IF=$(ipoib_of sib0 2) || fail "the second port has no network interface"
 FIRST_IF=$NEAR_IF
@@ -38,12 +49,15 @@ within 20 active_slave "$FIRST_IF" || fail "the first port is not the active one
 pings $FAR 2000 5
 
 step "The first port goes down under a stream"
-stream $FAR $BYTES &
+before=$(sent "$FIRST_IF")
+stream $FAR $BYTES $SECONDS_THERE &
 job=$!
-sleep 2
+within 60 carries "$FIRST_IF" "$before" || fail "the stream does not begin"
+before=$(sent "$SECOND_IF")
 port 1 disable
 within 30 active_slave "$SECOND_IF" || fail "the second port does not take over"
 wait $job || fail "the stream"
+carries "$SECOND_IF" "$before" || fail "the stream had ended before"
 pings $FAR 2000 5
 port 1 enable
 within 30 port_is 1 ACTIVE || fail "the first port is not ACTIVE again"

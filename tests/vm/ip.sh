@@ -216,7 +216,8 @@ serves() {
 	[ -n "$(far ss -Htln "sport = :$1")" ]
 }
 
-# stream ADDRESS BYTES: so many bytes by TCP there, and back, all of them right.
+# stream ADDRESS BYTES [SECONDS]: so many bytes by TCP there, in so much time at least, and back, all
+# of them right.
 stream() {
 	local server status=0
 	TALK_PORT=$((TALK_PORT + 1))
@@ -224,7 +225,7 @@ stream() {
 	far timeout -k 5 400 python3 -B "$TALK" serve "$1" $TALK_PORT "$2" &
 	server=$!
 	within 60 serves $TALK_PORT || fail "nobody listens"
-	timeout -k 5 400 python3 -B "$TALK" call "$1" $TALK_PORT "$2" || status=$?
+	timeout -k 5 400 python3 -B "$TALK" call "$1" $TALK_PORT "$2" "${3:-0}" || status=$?
 	wait $server || status=$?
 	[ $status = 0 ] || fail "the stream has broken"
 }

@@ -3,7 +3,7 @@
 """Programs that use sockets as ordinary programs do, and look at each byte.
 
     talk.py serve ADDRESS PORT BYTES    takes a stream, checks it, sends one back
-    talk.py call ADDRESS PORT BYTES     the other side
+    talk.py call ADDRESS PORT BYTES [SECONDS]    the other side, which takes as long at least to send its own
     talk.py hear GROUP PORT INTERFACE COUNT SIZE    takes multicast datagrams
     talk.py tell GROUP PORT INTERFACE COUNT SIZE LOG    sends them; LOG is what the one that takes them says
 """
@@ -36,9 +36,13 @@ def family(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def send(peer, seed, total):
+def send(peer, seed, total, seconds=0.0):
+    begin, done = time.monotonic(), 0
     for data in chunks(seed, total):
         peer.sendall(data)
+        done += len(data)
+        due = begin + seconds * done / total
+        time.sleep(max(0.0, due - time.monotonic()))
 
 
 def take(peer, seed, total):
@@ -70,11 +74,11 @@ def serve(address, port, total):
                 sys.exit("more came than was sent")
 
 
-def call(address, port, total):
+def call(address, port, total, seconds):
     with socket.socket(family(address), socket.SOCK_STREAM) as peer:
         peer.settimeout(PATIENCE)
         peer.connect((address, port))
-        send(peer, 1, total)
+        send(peer, 1, total, seconds)
         take(peer, 2, total)
         peer.shutdown(socket.SHUT_WR)
 
@@ -142,7 +146,9 @@ def tell(group, port, interface, count, most, log):
 
 if __name__ == "__main__":
     verb, where, port, *rest = sys.argv[1:]
-    if verb in ("serve", "call"):
-        {"serve": serve, "call": call}[verb](where, int(port), int(rest[0]))
+    if verb == "serve":
+        serve(where, int(port), int(rest[0]))
+    elif verb == "call":
+        call(where, int(port), int(rest[0]), float((rest + ["0"])[1]))
     else:
         {"hear": hear, "tell": tell}[verb](where, int(port), rest[0], int(rest[1]), int(rest[2]), *rest[3:])
