@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 600 -- 3
 # vm-long: --kernel debug --timeout 7200 -- 200
 #
 # Many lives of the module: load, two HCAs, OpenSM, a ping-pong, and then in turn
 # the HCAs are deleted under traffic, the module goes with its HCAs, the netdev is
-# deleted under traffic.
+# deleted under traffic. What has been set goes with the module.
 #
 #     lifecycle.sh [TIMES]
 
@@ -68,12 +69,43 @@ for ((life = 0; life < times; life++)); do
 	! ip link show sibnet0 >/dev/null 2>&1 || run ip link del sibnet0
 done
 
+KEY=/sys/kernel/config/sib/key
+PARTITIONS=/sys/kernel/config/sib_partitions
+
+# has_key WORD: what is to be read of the key of all cables.
+has_key() {
+	[ "$(cat $KEY)" = "$1" ]
+}
+
+# is_member: an HCA is in the partition.
+is_member() {
+	grep -qx 0x8002 /sys/class/infiniband/sib0/ports/1/pkeys/*
+}
+
+# managed: the module with an HCA that its own subnet manager has seen to.
+managed() {
+	run modprobe sib
+	underlay sibnet0
+	hca_up sib0 sibnet0
+	wait_active 60 sib0
+}
+
 step "What has been set goes with the module"
-run modprobe sib
+managed_by_module
 mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
-echo secret >/sys/kernel/config/sib/key || fail "key"
-run mkdir /sys/kernel/config/sib_partitions/blue
-echo 0x0002 >/sys/kernel/config/sib_partitions/blue/pkey || fail "pkey"
-echo ALL >/sys/kernel/config/sib_partitions/blue/full || fail "members"
-run rmdir /sys/kernel/config/sib_partitions/blue
+managed
+has_key none || fail "there is a key at first"
+echo secret >$KEY || fail "key"
+run mkdir $PARTITIONS/blue
+echo 0x0002 >$PARTITIONS/blue/pkey || fail "pkey"
+echo ALL >$PARTITIONS/blue/full || fail "members"
+has_key set || fail "there is no key"
+within 30 is_member || fail "the HCA is not in the partition"
+run rmdir $PARTITIONS/blue
+run modprobe -r sib
+managed
+has_key none || fail "the key is still there"
+[ -z "$(ls $PARTITIONS)" ] || fail "partitions are still there: $(ls $PARTITIONS)"
+! is_member || fail "the HCA is still in the partition"
+run rdma link del sib0
 run modprobe -r sib
