@@ -19,13 +19,7 @@
 IDS=/sys/kernel/debug/sib_cm/comm_ids
 CONNECTIONS=/sys/kernel/debug/sib_cm/connections
 
-subnet_manager module
-datapath "${1:-handoff}"
-ip_fabric
-addresses
-run modprobe rdma_ucm
-run modprobe sib_cm watch=2
-pings $FAR 56 1
+watched_fabric "${1:-handoff}"
 
 # has WORD: the program does that.
 has() {

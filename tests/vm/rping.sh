@@ -26,13 +26,7 @@ over_or() {
 	ended $client || "$@"
 }
 
-subnet_manager module
-datapath "${1:-handoff}"
-ip_fabric
-addresses
-run modprobe rdma_ucm
-run modprobe sib_cm watch=2
-pings $FAR 56 1
+watched_fabric "${1:-handoff}"
 
 far timeout -k 5 800 rping -s -a $FAR -v -V -C $PINGS >/tmp/server 2>&1 &
 server=$!

@@ -6,6 +6,18 @@
 SEEN=/sys/kernel/debug/sib_cm/watched
 POLICY=/sys/kernel/config/sib_cm
 
+# watched_fabric handoff|udp: two hosts with IP over InfiniBand, whose connections get alternate
+# paths.
+watched_fabric() {
+	subnet_manager module
+	datapath "$1"
+	ip_fabric
+	addresses
+	run modprobe rdma_ucm
+	run modprobe sib_cm watch=2
+	pings $FAR 56 1
+}
+
 # policies NAME...: something may be said about these HCAs.
 policies() {
 	mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
