@@ -15,6 +15,7 @@ use super::region::{
     Region, //
 };
 use crate::sync::{
+    Atomic,
     Cx,
     Sleepable,
     Unlocked, //
@@ -30,7 +31,6 @@ use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
-    Atomic,
     Relaxed,
     Release, //
 };

@@ -7,6 +7,8 @@
 //! instruction for each as well, so has this; elsewhere it calls the kernel's. What orders they give, and to what, is the
 //! kernel's to say in either case: all accesses are those of the C functions of the same names
 //! (`arch/x86/include/asm/{atomic,barrier,cmpxchg}.h`).
+//!
+//! Words that no message needs, and those that are pointers, are the kernel's own.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -93,21 +95,29 @@ macro_rules! words {
     };
 }
 
-words!(bool, i32, u32, u64);
+words!(bool, i32, u32, u64, usize);
 
-/// What reads a word, and depends on what it was. The instructions are those for the width.
-///
-/// Where KASAN looks, the kernel's own functions have it look.
+/// What changes a word by what it was. The instructions are those for the width.
 macro_rules! numbers {
     ($($number:ty: $xadd:literal, $cmpxchg:literal, $ax:tt);* $(;)?) => {
         $(
             impl Atomic<$number> {
+                /// KASAN looks at what the compiler sees, which is not what such an instruction does.
+                #[cfg(CONFIG_X86_64)]
+                #[inline(always)]
+                fn show(&self) {
+                    if cfg!(CONFIG_KASAN) {
+                        let _ = self.load(outer::Relaxed);
+                    }
+                }
+
                 /// Adds, and returns what the value was.
                 #[inline(always)]
                 pub fn fetch_add<O: Ordering>(&self, amount: $number, order: O) -> $number {
-                    #[cfg(all(CONFIG_X86_64, not(CONFIG_KASAN)))]
+                    #[cfg(CONFIG_X86_64)]
                     {
                         let _ = order;
+                        self.show();
                         let mut value = amount;
                         // SAFETY: The word is alive and aligned. A locked instruction orders all.
                         unsafe {
@@ -120,7 +130,7 @@ macro_rules! numbers {
                         }
                         value
                     }
-                    #[cfg(not(all(CONFIG_X86_64, not(CONFIG_KASAN))))]
+                    #[cfg(not(CONFIG_X86_64))]
                     self.0.fetch_add(amount, order)
                 }
 
@@ -138,9 +148,10 @@ macro_rules! numbers {
                     new: $number,
                     order: O,
                 ) -> Result<$number, $number> {
-                    #[cfg(all(CONFIG_X86_64, not(CONFIG_KASAN)))]
+                    #[cfg(CONFIG_X86_64)]
                     {
                         let _ = order;
+                        self.show();
                         let was;
                         // SAFETY: As in `fetch_add`.
                         unsafe {
@@ -158,7 +169,7 @@ macro_rules! numbers {
                             Err(was)
                         }
                     }
-                    #[cfg(not(all(CONFIG_X86_64, not(CONFIG_KASAN))))]
+                    #[cfg(not(CONFIG_X86_64))]
                     self.0.cmpxchg(old, new, order)
                 }
             }
@@ -170,6 +181,7 @@ numbers! {
     i32: "lock xadd dword ptr [{at}], {value:e}", "lock cmpxchg dword ptr [{at}], {new:e}", "eax";
     u32: "lock xadd dword ptr [{at}], {value:e}", "lock cmpxchg dword ptr [{at}], {new:e}", "eax";
     u64: "lock xadd qword ptr [{at}], {value}", "lock cmpxchg qword ptr [{at}], {new}", "rax";
+    usize: "lock xadd qword ptr [{at}], {value}", "lock cmpxchg qword ptr [{at}], {new}", "rax";
 }
 
 #[kunit_tests(sib_rdma_atomic)]

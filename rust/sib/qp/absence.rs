@@ -33,10 +33,7 @@ use crate::{
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
+        atomic::Relaxed,
         Arc, //
     },
     time::Delta, //
@@ -49,6 +46,7 @@ use proto::transport::{
 };
 use rdma::{
     sync::{
+        Atomic,
         Cx,
         Held,
         IrqsOn,
