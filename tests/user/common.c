@@ -66,12 +66,17 @@ bool rng_once_in(struct rng *rng, uint32_t odds)
 	return rng_below(rng, odds) == 0;
 }
 
-uint64_t now_ms(void)
+uint64_t now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
 }
 
 static struct ibv_context *open_by_name(const char *name)

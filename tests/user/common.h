@@ -43,7 +43,8 @@ uint32_t rng_below(struct rng *rng, uint32_t bound);
 /* True once in `odds` times. */
 bool rng_once_in(struct rng *rng, uint32_t odds);
 
-/* Milliseconds of a clock that never goes back. */
+/* Nanoseconds, and milliseconds, of a clock that never goes back. */
+uint64_t now_ns(void);
 uint64_t now_ms(void);
 
 /* A port of an HCA, opened, with a protection domain. */

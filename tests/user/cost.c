@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define DEPTH 128u
 #define SIGNAL_EVERY 32u
@@ -62,14 +61,6 @@ struct course {
 	struct ibv_mr *mrs[2];
 	struct ibv_ah *ah;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
 
 static void mark_begin(void)
 {

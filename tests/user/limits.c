@@ -21,7 +21,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COPY_MS 300
@@ -31,14 +30,6 @@
 #define DATAGRAM 4096
 #define DATAGRAMS 15
 #define SINK_START_MS 10000
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
 
 static double mib_per_s(uint64_t bytes, uint64_t ns)
 {

@@ -9,7 +9,6 @@
 #include "bench.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SEND 1
@@ -58,10 +57,7 @@ static uint64_t pause_us(int code)
 
 static uint64_t now_us(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000ull + now.tv_nsec / 1000;
+	return now_ns() / 1000;
 }
 
 /* A requester that asks again so often, of a responder with this timer. Its own timer says
