@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A plugin for QEMU's emulator: counts how often each block of the guest's code
- * runs between two marks that a program of the guest executes, and leaves lines
- * of the form ADDRESS INSTRUCTIONS TIMES in the file that out= names.
+ * runs between two marks that a program of the guest executes, and how often it was
+ * reached by a jump that the emulator cannot chain to it, but has to look up: a
+ * return or another indirect one, or one from another page. It leaves lines of the
+ * form ADDRESS INSTRUCTIONS TIMES LOOKUPS in the file that out= names. What it takes
+ * for a return is that of x86; elsewhere only jumps between pages count.
  *
  * The interface is that of qemu-plugin.h, which Debian does not package; what is
  * used of it is declared here.
@@ -52,11 +55,18 @@ struct block {
 	uint64_t address;
 	uint64_t insns;
 	uint64_t times;
+	uint64_t lookups;
+	/* It ends with an indirect jump. */
+	bool is_indirect;
 };
+
+#define PAGE_SHIFT 12
 
 #define BUCKETS (1u << 16)
 
 static struct block *buckets[BUCKETS];
+/* The one that ran last. There is one processor. */
+static struct block *last;
 static bool counting;
 static const char *out;
 
@@ -72,10 +82,15 @@ static void end(unsigned int cpu, void *data)
 
 static void executed(unsigned int cpu, void *data)
 {
-	struct block *block = data;
+	struct block *block = data, *from = last;
 
-	if (counting)
-		block->times++;
+	last = block;
+	if (!counting)
+		return;
+	block->times++;
+	if (from && (from->is_indirect ||
+		     from->address >> PAGE_SHIFT != block->address >> PAGE_SHIFT))
+		block->lookups++;
 }
 
 /* The same code may be translated many times. */
@@ -97,10 +112,36 @@ static struct block *block_of(uint64_t address, uint64_t insns)
 	return block;
 }
 
+/* A return, or a call or jump to where a register or a word says, behind the prefixes
+ * that compilers write. */
+static bool is_indirect(const struct qemu_plugin_insn *insn)
+{
+#ifdef __x86_64__
+	uint8_t code[16] = { 0 };
+	size_t len = qemu_plugin_insn_data(insn, code, sizeof(code)), at = 0;
+
+	while (at + 2 < len && (code[at] == 0x2e || code[at] == 0x3e ||
+				code[at] == 0xf2 || code[at] == 0xf3 ||
+				(code[at] & 0xf0) == 0x40))
+		at++;
+	if (code[at] == 0xff) {
+		uint8_t operation = code[at + 1] >> 3 & 7;
+
+		return operation == 2 || operation == 4;
+	}
+	return code[at] == 0xc3 || code[at] == 0xc2;
+#else
+	return false;
+#endif
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t insns = qemu_plugin_tb_n_insns(tb);
+	struct block *block = block_of(qemu_plugin_tb_vaddr(tb), insns);
 
+	block->is_indirect =
+		is_indirect(qemu_plugin_tb_get_insn(tb, insns - 1));
 	for (size_t i = 0; i < insns; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint8_t code[sizeof(mark_begin)];
@@ -115,9 +156,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(
 				insn, end, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	}
-	qemu_plugin_register_vcpu_tb_exec_cb(
-		tb, executed, QEMU_PLUGIN_CB_NO_REGS,
-		block_of(qemu_plugin_tb_vaddr(tb), insns));
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, executed,
+					     QEMU_PLUGIN_CB_NO_REGS, block);
 }
 
 static void finish(qemu_plugin_id_t id, void *data)
@@ -129,9 +169,11 @@ static void finish(qemu_plugin_id_t id, void *data)
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct block *block = buckets[i]; block; block = block->next)
 			if (block->times)
-				fprintf(file, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n",
+				fprintf(file,
+					"%" PRIx64 " %" PRIu64 " %" PRIu64
+					" %" PRIu64 "\n",
 					block->address, block->insns,
-					block->times);
+					block->times, block->lookups);
 	fclose(file);
 }
 

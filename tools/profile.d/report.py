@@ -48,23 +48,27 @@ def main():
     messages = int(messages)
     insns = collections.Counter()
     calls = collections.Counter()
+    lookups = collections.Counter()
     for line in (folder / "counts").read_text().splitlines():
-        address, size, times = line.split()
-        address, size, times = int(address, 16), int(size), int(times)
+        address, *numbers = line.split()
+        address, (size, times, looked_up) = int(address, 16), map(int, numbers)
         if address < _KERNEL:
             insns["(the program)"] += size * times
+            lookups["(the program)"] += looked_up
             continue
         at = bisect.bisect_right(addresses, address) - 1
         insns[names[at]] += size * times
+        lookups[names[at]] += looked_up
         if addresses[at] == address:
             calls[names[at]] += times
     total = sum(insns.values())
     print(f"{messages} messages, {int(nanoseconds) / messages:.0f} ns each by the guest's clock")
-    print(f"{total / messages:.0f} instructions each, of which")
+    jumps = sum(lookups.values())
+    print(f"{total / messages:.0f} instructions each, and {jumps / messages:.0f} jumps that QEMU looks up, of which")
     for name, count in insns.most_common(lines):
         print(
             f"{count / messages:9.1f}  {100 * count / total:5.1f} %"
-            f"  {calls[name] / messages:6.2f} calls  {_plain(name)}"
+            f"  {lookups[name] / messages:6.2f} jumps  {calls[name] / messages:6.2f} calls  {_plain(name)}"
         )
 
 
