@@ -12,8 +12,6 @@
 #include "common.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define MESSAGE 64u
 #define ROOM (GRH_BYTES + MESSAGE)
@@ -33,17 +31,7 @@ static union ibv_gid group = { .raw = { 0xff, 0x12, [15] = 0x77 } };
 
 static uint64_t discarded(void)
 {
-	char path[100];
-	uint64_t count;
-	FILE *file;
-
-	snprintf(path, sizeof(path),
-		 "/sys/class/infiniband/%s/ports/%d/hw_counters/rcvd_discards",
-		 device.name, device.port);
-	file = fopen(path, "r");
-	check(file && fscanf(file, "%" SCNu64, &count) == 1, "%s: %m", path);
-	fclose(file);
-	return count;
+	return hw_counter(&device, "rcvd_discards");
 }
 
 static struct ibv_ah *way_to(uint16_t lid, bool is_group)
