@@ -66,11 +66,13 @@ impl Conn {
                     let _ = self.depart(&[], env, actions);
                 }
             }
-            State::Timewait => {
+            // The DREP was lost. The peer may repeat its DREQ for longer than this end waits.
+            State::Timewait | State::Idle if self.remote_id != 0 => {
                 self.reply = self.drep(mad.tid());
                 self.send(Slot::Reply, actions);
             }
-            State::Idle
+            State::Timewait
+            | State::Idle
             | State::ReqSent
             | State::MraReqRcvd
             | State::ReqRcvd

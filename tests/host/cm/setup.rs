@@ -298,6 +298,85 @@ fn a_lost_drep_is_sent_again() {
     assert_eq!(pair.conns[A].state(), State::Timewait);
 }
 
+/// Its time of waiting is over, and its consumer keeps it, when the DREQ comes again.
+#[test]
+fn a_kept_id_still_answers_a_dreq() {
+    for kept in [A, P] {
+        let mut pair = Pair::established();
+        pair.order(1 - kept, Order::Disconnect(&[]));
+        pair.carry(1 - kept);
+        pair.order(kept, Order::Depart(&[]));
+        let _ = (pair.take(kept), pair.told(kept));
+        pair.wait(kept);
+        assert_eq!(pair.told(kept), [Notice::TimewaitExit]);
+        pair.wait(1 - kept);
+        let dreq = pair.take(1 - kept);
+        // What is not the peer's, or is for another queue pair, is not answered.
+        let right: Dreq = dreq.message();
+        for wrong in [
+            Dreq {
+                local_comm_id: 1,
+                ..right
+            },
+            Dreq {
+                remote_comm_id: 1,
+                ..right
+            },
+            Dreq {
+                remote_qpn: Qpn::new(1),
+                ..right
+            },
+        ] {
+            let mut mad = dreq.clone();
+            mad.set_message(&wrong);
+            pair.give(kept, &mad);
+            pair.silent(kept);
+        }
+        pair.step(kept, Event::Received(&dreq, source(kept == P, 7)));
+        pair.silent(kept);
+
+        pair.give(kept, &dreq);
+        pair.carry(kept);
+        assert_eq!(pair.told(1 - kept), [Notice::DrepReceived]);
+        assert_eq!(pair.told(kept), []);
+        assert_eq!(pair.conns[kept].state(), State::Idle);
+        assert_eq!(pair.conns[kept].deadline(), None);
+
+        // With another connection by this ID it is for nobody, which is answered elsewhere.
+        let mut pair = Pair::by(pair.conns[kept].clone());
+        let before = pair.conns[A].clone();
+        assert!(!before.concerns(&dreq));
+        pair.step(A, Event::Received(&dreq, source(kept == P, 0)));
+        pair.silent(A);
+        assert_eq!(pair.conns[A], before);
+    }
+}
+
+/// An ID that has had no peer knows none that a DREP could be for.
+#[test]
+fn an_id_without_a_peer_answers_no_dreq() {
+    for (reason, state) in [
+        (reason::CONSUMER_DEFINED, State::Idle),
+        (reason::STALE_CONN, State::Timewait),
+    ] {
+        let mut pair = Pair::new();
+        pair.order(P, Order::Reject(reason, &[], &[]));
+        pair.carry(P);
+        assert_eq!(pair.conns[A].state(), state);
+        // Without a peer it is the transaction ID that counts.
+        let req_tid = pair.conns[A].datagram(Slot::Request).tid();
+        let mut dreq = Cm::new(attr::DREQ, req_tid);
+        dreq.set_message(&Dreq {
+            local_comm_id: PASSIVE_ID,
+            remote_comm_id: ACTIVE_ID,
+            remote_qpn: Qpn::new(ACTIVE_QPN),
+        });
+        assert!(pair.conns[A].concerns(&dreq));
+        pair.give(A, &dreq);
+        pair.silent(A);
+    }
+}
+
 /// What a consumer lets go ends by itself, and tells nothing.
 #[test]
 fn destroyed_in_any_state() {
