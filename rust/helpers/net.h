@@ -55,6 +55,7 @@ void sib_helper_udp_stop(struct sock *sk);
 struct sk_buff *sib_helper_udp_take(struct sock *sk,
 				    struct sib_udp_address *source);
 void *sib_helper_udp_user_data(const struct sock *sk);
+bool sib_helper_udp_is_as_sent(const struct sk_buff *skb);
 u16 sib_helper_udp_local_port(const struct sock *sk);
 int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
 			const struct sib_udp_flow *flow,
@@ -75,6 +76,7 @@ void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
 bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb);
 int sib_helper_skb_copy_bits(const struct sk_buff *skb, unsigned int offset,
 			     void *to, unsigned int len);
+bool sib_skb_is_of_pool(const struct sk_buff *skb);
 u16 sib_helper_skb_gso_size(const struct sk_buff *skb);
 void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/ipv6.h>
+#include <linux/mm.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -17,6 +18,9 @@
 #define SIB_POOL_ORDER 3
 #define SIB_POOL_PAGES 64
 
+/* Marks the pools of this module. */
+static char sib_skb_pool_mark;
+
 /* Pages for packets. They come back when the packets are freed, and need not be cleared then. */
 struct sib_skb_pool {
 	/* Bottom halves of all processors allocate. */
@@ -30,6 +34,7 @@ struct sib_skb_pool *sib_helper_skb_pool_new(void)
 		.order = SIB_POOL_ORDER,
 		.pool_size = SIB_POOL_PAGES,
 		.nid = NUMA_NO_NODE,
+		.init_arg = &sib_skb_pool_mark,
 	};
 	struct sib_skb_pool *pool = kzalloc_obj(*pool);
 
@@ -126,6 +131,19 @@ int sib_helper_skb_copy_bits(const struct sk_buff *skb, unsigned int offset,
 			     void *to, unsigned int len)
 {
 	return skb_copy_bits(skb, offset, to, len);
+}
+
+/* Whether the bytes are where a socket of this module has written them. */
+bool sib_skb_is_of_pool(const struct sk_buff *skb)
+{
+	struct page *page;
+
+	if (!skb->pp_recycle || skb_is_nonlinear(skb))
+		return false;
+	page = virt_to_head_page(skb->head);
+	return page_pool_page_is_pp(page) &&
+	       netmem_get_pp(page_to_netmem(page))->slow.init_arg ==
+		       &sib_skb_pool_mark;
 }
 
 /* The size of the datagrams in the packet, 0 if it is one. */

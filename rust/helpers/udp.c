@@ -6,6 +6,7 @@
 #include <linux/skbuff.h>
 #include <linux/udp.h>
 #include <net/dst_cache.h>
+#include <net/ip6_checksum.h>
 #include <net/ip_tunnels.h>
 #include <net/ipv6.h>
 #include <net/sock.h>
@@ -110,6 +111,28 @@ struct sk_buff *sib_helper_udp_take(struct sock *sk,
 	__UDPX_INC_STATS(sk, UDP_MIB_INDATAGRAMS);
 	sib_udp_source(skb, source);
 	return skb;
+}
+
+/*
+ * Whether the received bytes have never left this kernel: they are in memory that a socket of this module has written
+ * them to, and the UDP checksum is the sum of the pseudo header, which a device or skb_checksum_help() would have
+ * completed, as netem does before it damages a packet. (skb->ip_summed does not tell any more: it is reset when the UDP
+ * header is taken off.)
+ */
+bool sib_helper_udp_is_as_sent(const struct sk_buff *skb)
+{
+	unsigned int len = skb->len + sizeof(struct udphdr);
+	__sum16 begun;
+
+	if (!sib_skb_is_of_pool(skb))
+		return false;
+	if (ip_hdr(skb)->version == 4)
+		begun = ~udp_v4_check(len, ip_hdr(skb)->saddr,
+				      ip_hdr(skb)->daddr, 0);
+	else
+		begun = ~udp_v6_check(len, &ipv6_hdr(skb)->saddr,
+				      &ipv6_hdr(skb)->daddr, 0);
+	return udp_hdr(skb)->check == begun;
 }
 
 /* Call it under the RCU read lock, as data_ready is. */

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300 -- handoff few
+# vm: --kernel stock --timeout 300 -- udp few
 # vm-long: --kernel stock --timeout 600 -- handoff
 # vm-long: --kernel stock --timeout 600 -- udp
 # vm-long: --kernel debug --timeout 1800 -- handoff

@@ -3,7 +3,7 @@
 # vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 1200
 #
-# A network that loses, repeats and reorders datagrams: no byte is wrong, no
+# A network that loses, repeats, damages and reorders datagrams: no byte is wrong, no
 # completion is missing, and reliable connections do not break.
 
 . "$(dirname "$0")/lib.sh"
@@ -24,7 +24,7 @@ run modprobe sch_netem
 run ip link set lo up
 fabric_up
 
-for words in 'loss 1%' 'loss 5%' 'duplicate 5%' 'delay 1ms reorder 25%'; do
+for words in 'loss 1%' 'loss 5%' 'duplicate 5%' 'corrupt 5%' 'delay 1ms reorder 25%'; do
 	step "$words"
 	# shellcheck disable=SC2086 # several words
 	network $words

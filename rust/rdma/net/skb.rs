@@ -151,6 +151,16 @@ impl Skb {
         Some(unsafe { core::slice::from_raw_parts(self.data(), self.len()) })
     }
 
+    /// Whether this packet, which a socket has received, has never left this kernel: its bytes are where a socket of this
+    /// module has written them, in memory of an [`SkbPool`], and nothing on their way has completed their checksum.
+    ///
+    /// False if that is not known, as of what was copied or merged.
+    #[inline]
+    pub fn is_as_sent(&self) -> bool {
+        // SAFETY: Live by the invariant.
+        unsafe { sib_bindings::sib_helper_udp_is_as_sent(self.raw.as_ptr()) }
+    }
+
     /// A packet of its own with the `len` bytes from `from` on, contiguous. Callable in any context.
     ///
     /// # Errors

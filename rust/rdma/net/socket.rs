@@ -438,6 +438,8 @@ mod tests {
     struct Sink {
         left: Atomic<i64>,
         datagrams: Atomic<i32>,
+        /// How often datagrams had never left the kernel.
+        as_sent: Atomic<i32>,
         wrong: Atomic<i32>,
         from: SocketAddr,
         #[pin]
@@ -456,6 +458,7 @@ mod tests {
                 self.wrong.add(1, Relaxed);
             }
             self.datagrams.add(count as i32, Relaxed);
+            self.as_sent.add(i32::from(packet.is_as_sent()), Relaxed);
             if self.left.fetch_sub(len as i64, Full) == len as i64 {
                 self.done.complete_all();
             }
@@ -464,8 +467,7 @@ mod tests {
     }
 
     /// `count` times the numbers from zero to `size`, modulo 256.
-    fn packet(size: usize, count: usize) -> Result<Skb> {
-        let mut packet = Skb::alloc(size * count)?;
+    fn fill(mut packet: Skb, size: usize, count: usize) -> Result<Skb> {
         for _ in 0..count {
             let numbers = |tail: &mut Tail<'_>| (0..size).try_for_each(|i| tail.write(&[i as u8]));
             packet.append_with(size, numbers).ok_or(ENOMEM)?;
@@ -473,6 +475,10 @@ mod tests {
         assert!(packet.append(&[0; 1 << 16]).is_none());
         assert!(packet.append_with(1 << 16, |_| Some(())).is_none());
         Ok(packet)
+    }
+
+    fn packet(size: usize, count: usize) -> Result<Skb> {
+        fill(Skb::alloc(size * count)?, size, count)
     }
 
     fn echo(version: Version, address: IpAddr) -> Result {
@@ -483,8 +489,9 @@ mod tests {
         assert!(lo.name().as_bytes() == b"lo");
         let sink = Arc::pin_init(
             pin_init!(Sink {
-                left: Atomic::new(100 + 4096 + 16 * 1024),
+                left: Atomic::new(100 + 4096 + 16 * 1024 + 200 + 4 * 1024),
                 datagrams: Atomic::new(0),
+                as_sent: Atomic::new(0),
                 wrong: Atomic::new(0),
                 from: SocketAddr::new(address, 0),
                 done <- Completion::new(),
@@ -501,8 +508,14 @@ mod tests {
         assert!(batch.segment(100_000).is_none());
         assert!(batch.segment(1024).is_some());
         socket.send(batch, &path, &mut cx, irqs)?;
+        let pooled = |size, count| fill(socket.pool().alloc(size * count, irqs)?, size, count);
+        socket.send(pooled(200, 1)?, &path, &mut cx, irqs)?;
+        let mut batch = pooled(1024, 4)?;
+        assert!(batch.segment(1024).is_some());
+        socket.send(batch, &path, &mut cx, irqs)?;
         sink.done.wait_for_completion();
-        assert_eq!(sink.datagrams.load(Relaxed), 18);
+        assert_eq!(sink.datagrams.load(Relaxed), 23);
+        assert_eq!(sink.as_sent.load(Relaxed), 2);
         assert_eq!(sink.wrong.load(Relaxed), 0);
         socket.close(&mut cx, sleepable);
         assert!(Arc::into_unique_or_drop(sink).is_some());
@@ -527,6 +540,7 @@ mod tests {
             pin_init!(Sink {
                 left: Atomic::new(1),
                 datagrams: Atomic::new(0),
+                as_sent: Atomic::new(0),
                 wrong: Atomic::new(0),
                 from: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
                 done <- Completion::new(),

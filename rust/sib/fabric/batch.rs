@@ -102,11 +102,17 @@ impl Outbox {
             header.set_payload_len(part).ok()?;
             let size = outer::LEN.checked_add(header.packet_len())?;
             let fits = |(batch, known): &(Batch, Way)| batch.takes(size) && known.is_same(way);
-            if !self.open.as_ref().is_some_and(fits) {
-                self.flush(cx, irqs);
+            let batch = if segment.damage.is_some() {
+                Some(Batch::single(size)?)
+            } else if self.open.as_ref().is_some_and(fits) {
+                None
+            } else {
                 let left = segment.span.checked_sub(at)?.saturating_add(more);
                 let pool = way.endpoint.socket.pool();
-                let batch = Batch::new(size, left as usize, (pool, irqs))?;
+                Some(Batch::new(size, left as usize, (pool, irqs))?)
+            };
+            if let Some(batch) = batch {
+                self.flush(cx, irqs);
                 self.open = Some((batch, way.try_clone()?));
             }
             let (batch, _) = self.open.as_mut()?;
@@ -175,17 +181,26 @@ impl Batch {
     fn new(size: usize, count: usize, (pool, irqs): (&SkbPool, IrqsOn<'_>)) -> Option<Self> {
         let most = BATCH_BYTES.checked_div(size)?.min(count).max(1);
         let many = size.checked_mul(most)?.max(SMALL_BATCH_BYTES).max(size);
-        let (skb, capacity) = match pool.alloc(many, irqs) {
-            Ok(skb) => (skb, many),
-            Err(_) => (Skb::alloc(size).ok()?, size),
-        };
-        Some(Self {
+        match pool.alloc(many, irqs) {
+            Ok(skb) => Some(Self::of(skb, size, many)),
+            Err(_) => Self::single(size),
+        }
+    }
+
+    /// Room for one datagram of `size` bytes, outside the pool: the receiver does not take its ICRC on trust.
+    fn single(size: usize) -> Option<Self> {
+        Some(Self::of(Skb::alloc(size).ok()?, size, size))
+    }
+
+    /// An empty one in `skb`.
+    fn of(skb: Skb, size: usize, capacity: usize) -> Self {
+        Self {
             skb,
             size,
             capacity,
             count: 0,
             ended: false,
-        })
+        }
     }
 
     /// Whether a datagram of `size` bytes may follow.

@@ -257,8 +257,13 @@ impl Fabric {
         from: SocketAddr,
     ) {
         let stride = batch.datagram_len();
+        let origin = Origin {
+            from,
+            stride,
+            as_sent: batch.is_as_sent(),
+        };
         if let Some(bytes) = batch.contiguous() {
-            return self.take_part(cx, irqs, run, bytes, (stride, from));
+            return self.take_part(cx, irqs, run, bytes, &origin);
         }
         let whole = BATCH_BYTES.checked_div(stride).unwrap_or_default();
         let most = whole.max(1).saturating_mul(stride);
@@ -276,7 +281,7 @@ impl Fabric {
                 irqs,
                 run,
                 part.contiguous().unwrap_or_default(),
-                (stride, from),
+                &origin,
             );
             at = at.saturating_add(part.len().max(1));
             part.consume();
@@ -290,13 +295,13 @@ impl Fabric {
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
         bytes: &[u8],
-        (stride, from): (usize, SocketAddr),
+        origin: &Origin,
     ) {
+        let stride = origin.stride;
         let mut arrival = Arrival {
             fabric: self,
             irqs,
-            from,
-            stride,
+            origin,
             dest: None,
             train: None,
             run,
@@ -316,13 +321,20 @@ impl Fabric {
     }
 }
 
+/// Where a batch has come from, and how.
+struct Origin {
+    from: SocketAddr,
+    /// The length of each datagram but the last.
+    stride: usize,
+    /// It has never left this kernel. A packet in it is as it was when its ICRC was made.
+    as_sent: bool,
+}
+
 /// A batch that is being taken apart.
 struct Arrival<'a> {
     fabric: &'a Fabric,
     irqs: IrqsOn<'a>,
-    from: SocketAddr,
-    /// The length of each datagram but the last.
-    stride: usize,
+    origin: &'a Origin,
     /// Where the last packet went, by its cookie.
     dest: Option<(u64, Dest)>,
     /// Packets that have not been handed on, since more of their message may follow.
@@ -344,10 +356,11 @@ impl<'a> Arrival<'a> {
                 let rest = rest.get(outer::LEN..).ok_or(Dropped::Truncated)?;
                 self.take_packet(cx, outer.cookie, rest, body)
             }
-            Kind::Beacon => self.fabric.take_beacon(cx, body, self.from),
+            Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.from),
             _ => {
                 let irqs = self.irqs;
-                self.fabric.take_control(cx, irqs, datagram, self.from)
+                self.fabric
+                    .take_control(cx, irqs, datagram, self.origin.from)
             }
         }
     }
@@ -361,11 +374,13 @@ impl<'a> Arrival<'a> {
     ) -> Result<(), Dropped> {
         if !matches!(self.dest, Some((known, _)) if known == cookie) {
             self.hand_on(cx);
-            let dest = cx.lock(&self.fabric.state).dest(cookie, self.from)?;
+            let dest = cx.lock(&self.fabric.state).dest(cookie, self.origin.from)?;
             self.dest = Some((cookie, dest));
         }
         let (header, offset) = Header::parse(packet)?;
-        packet::verify_icrc::<KernelCrc>(packet)?;
+        if !self.origin.as_sent {
+            packet::verify_icrc::<KernelCrc>(packet)?;
+        }
         let whole = matches!(self.dest, Some((_, Dest { whole: true, .. })));
         if whole
             && self
@@ -376,7 +391,7 @@ impl<'a> Arrival<'a> {
             return Ok(());
         }
         self.hand_on(cx);
-        self.train = Some(Train::new(header, rest, offset, self.stride));
+        self.train = Some(Train::new(header, rest, offset, self.origin.stride));
         Ok(())
     }
 
