@@ -298,6 +298,24 @@ fn a_lost_drep_is_sent_again() {
     assert_eq!(pair.conns[A].state(), State::Timewait);
 }
 
+/// What is not the peer's, and what is for another queue pair.
+fn wrong_dreqs(right: Dreq) -> [Dreq; 3] {
+    [
+        Dreq {
+            local_comm_id: 1,
+            ..right
+        },
+        Dreq {
+            remote_comm_id: 1,
+            ..right
+        },
+        Dreq {
+            remote_qpn: Qpn::new(1),
+            ..right
+        },
+    ]
+}
+
 /// Its time of waiting is over, and its consumer keeps it, when the DREQ comes again.
 #[test]
 fn a_kept_id_still_answers_a_dreq() {
@@ -311,22 +329,8 @@ fn a_kept_id_still_answers_a_dreq() {
         assert_eq!(pair.told(kept), [Notice::TimewaitExit]);
         pair.wait(1 - kept);
         let dreq = pair.take(1 - kept);
-        // What is not the peer's, or is for another queue pair, is not answered.
         let right: Dreq = dreq.message();
-        for wrong in [
-            Dreq {
-                local_comm_id: 1,
-                ..right
-            },
-            Dreq {
-                remote_comm_id: 1,
-                ..right
-            },
-            Dreq {
-                remote_qpn: Qpn::new(1),
-                ..right
-            },
-        ] {
+        for wrong in wrong_dreqs(right) {
             let mut mad = dreq.clone();
             mad.set_message(&wrong);
             pair.give(kept, &mad);
@@ -502,20 +506,7 @@ fn strangers_are_not_heard() {
         remote_comm_id: PASSIVE_ID,
         remote_qpn: Qpn::new(PASSIVE_QPN),
     };
-    for wrong in [
-        Dreq {
-            local_comm_id: 1,
-            ..right
-        },
-        Dreq {
-            remote_comm_id: 1,
-            ..right
-        },
-        Dreq {
-            remote_qpn: Qpn::new(1),
-            ..right
-        },
-    ] {
+    for wrong in wrong_dreqs(right) {
         dreq.set_message(&wrong);
         pair.give(P, &dreq);
     }
