@@ -6,8 +6,10 @@
 //! from any context with interrupts on, without sleeping. Addresses are those of [`core::net`].
 
 mod addr;
+mod backlog;
 mod crc;
 mod device;
+mod lane;
 mod notifier;
 mod skb;
 mod socket;
@@ -17,6 +19,7 @@ pub use device::{
     DeviceName,
     NetDevice, //
 };
+pub use lane::other_cpu;
 pub use notifier::{
     DeviceEvent,
     Notifier,

@@ -4,6 +4,11 @@
 //!
 //! C header: [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
 
+use super::backlog::{
+    Backlog,
+    Serve, //
+};
+use super::lane::Lanes;
 use super::{
     addr,
     NetDevice,
@@ -12,6 +17,7 @@ use super::{
 };
 use crate::sync::{
     Anchor,
+    Atomic,
     Cx,
     IrqsOn,
     Sleepable,
@@ -22,18 +28,13 @@ use core::ops::Deref;
 use core::pin::Pin;
 use core::ptr::NonNull;
 use kernel::bindings;
-use kernel::container_of;
+use kernel::cpu::CpuId;
 use kernel::error::to_result;
 use kernel::prelude::*;
-use kernel::sync::atomic::{
-    Atomic,
-    Full, //
-};
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
 use kernel::types::Opaque;
 use sib_bindings::sib_udp_flow;
-
-/// How long one softirq takes datagrams, in nanoseconds. Others get a turn before the next.
-const LONGEST_NS: u64 = 1_000_000;
 
 /// The version of IP that a socket speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,88 +53,27 @@ pub trait Receive: Send + Sync + 'static {
     fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
 }
 
-/// What the C socket points to.
-///
-/// Datagrams are handed on in the order of the socket's queue, by one context at a time: the one that found
-/// nobody at it. What is left when its time is up is for the work item.
+/// What the C socket points to. Datagrams are handed on in the order of the socket's queue.
 ///
 /// # Invariants
 ///
-/// `sk` is the socket that points to this.
+/// `sk` is the socket that points to the backlog of this.
 #[pin_data]
 struct Hook<A> {
     target: A,
     sk: NonNull<bindings::sock>,
-    /// How many have been announced and not been taken yet. Somebody is at it unless this is zero.
-    due: Atomic<u32>,
-    #[pin]
-    work: Opaque<bindings::work_struct>,
     /// Keeps the network namespace alive, which kernel sockets do not.
     _device: NetDevice,
 }
 
-impl<A: Anchor> Hook<A>
+// SAFETY: Taking from the queue of a socket is thread-safe; the target is shared.
+unsafe impl<A: Anchor> Serve for Hook<A>
 where
     <A as Deref>::Target: Receive + Sized,
 {
-    fn new(target: A, sk: NonNull<bindings::sock>, device: NetDevice) -> impl PinInit<Self> {
-        let class = kernel::static_lock_class!();
-        // INVARIANT: The caller lets the socket point to this.
-        pin_init!(Self {
-            target,
-            sk,
-            due: Atomic::new(0),
-            work <- Opaque::ffi_init(|slot| {
-                // SAFETY: `slot` is valid for the call; name and class live forever.
-                unsafe {
-                    bindings::init_work_with_key(
-                        slot,
-                        Some(Self::resume),
-                        false,
-                        c"UdpSocket".as_char_ptr(),
-                        class.as_ptr(),
-                    )
-                }
-            }),
-            _device: device,
-        })
-    }
-
-    /// Hands on what is due, as long as it may.
-    ///
-    /// # Safety
-    ///
-    /// Called in a softirq with no lock held, by the one context that is at it, while the socket is live.
-    unsafe fn drain(&self) {
-        let end = crate::time::now_ns().saturating_add(LONGEST_NS);
-        loop {
-            // SAFETY: Promised by the caller.
-            unsafe { self.hand_on() };
-            if self.due.fetch_sub(1, Full) == 1 {
-                return;
-            }
-            if crate::time::now_ns() > end {
-                break;
-            }
-        }
-        // SAFETY: The queue exists always; the item is initialised, and cancelled before it goes.
-        unsafe {
-            bindings::queue_work_on(
-                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
-                bindings::system_bh_wq,
-                self.work.get(),
-            )
-        };
-    }
-
-    /// Hands on one datagram, or batch of them.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::drain`].
-    unsafe fn hand_on(&self) {
+    unsafe fn serve(&self) {
         let mut from = sib_bindings::sib_udp_address::default();
-        // SAFETY: The socket is live by the promise above.
+        // SAFETY: The socket is live by the invariant.
         let skb = unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from) };
         let Some(skb) = NonNull::new(skb) else {
             return;
@@ -147,36 +87,28 @@ where
         let irqs = unsafe { IrqsOn::new() };
         self.target.receive(packet, addr::from_c(&from), cx, irqs);
     }
+}
 
-    /// What the UDP code calls when it has put a datagram, or a batch of datagrams, into the queue.
-    ///
-    /// # Safety
-    ///
-    /// `sk` is a socket that points to such a hook, or to nothing. The caller holds the RCU read lock, in a
-    /// softirq.
-    unsafe extern "C" fn announce(sk: *mut bindings::sock) {
-        // SAFETY: Under the RCU read lock by the promise above.
-        let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
-        // SAFETY: A socket points to its hook until that is about to go, and a grace period longer.
-        if let Some(hook) = unsafe { hook.cast::<Self>().as_ref() } {
-            if hook.due.fetch_add(1, Full) == 0 {
-                // SAFETY: In a softirq; nobody was at it. The socket outlives the grace period as the hook does.
-                unsafe { hook.drain() };
-            }
+/// A hook that stays where it is, with what it has to hand on.
+type PinnedHook<A> = Pin<KBox<Backlog<Hook<A>>>>;
+
+/// What the UDP code calls when it has put a datagram, or a batch of datagrams, into the queue.
+///
+/// # Safety
+///
+/// `sk` is a socket that points to such a backlog, or to nothing. The caller holds the RCU read lock, in a softirq.
+unsafe extern "C" fn announce<A: Anchor>(sk: *mut bindings::sock)
+where
+    <A as Deref>::Target: Receive + Sized,
+{
+    // SAFETY: Under the RCU read lock by the promise above.
+    let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
+    // SAFETY: A socket points to its hook until that is about to go, and a grace period longer.
+    if let Some(hook) = unsafe { hook.cast::<Backlog<Hook<A>>>().as_ref() } {
+        if hook.add() {
+            // SAFETY: In a softirq; nobody was at it. The socket outlives the grace period as the hook does.
+            unsafe { hook.drain() };
         }
-    }
-
-    /// What the work queue calls.
-    ///
-    /// # Safety
-    ///
-    /// `work` is the item of a live hook, which [`Self::drain`] has queued.
-    unsafe extern "C" fn resume(work: *mut bindings::work_struct) {
-        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
-        let hook = unsafe { &*container_of!(Opaque::cast_from(work), Self, work) };
-        // SAFETY: The queue is one that works in softirqs. Who has queued the item was at it, and left it to this.
-        // The item is cancelled before the socket goes.
-        unsafe { hook.drain() };
     }
 }
 
@@ -195,7 +127,8 @@ where
     <A as Deref>::Target: Receive + Sized,
 {
     sk: NonNull<bindings::sock>,
-    hook: NonNull<Hook<A>>,
+    hook: NonNull<Backlog<Hook<A>>>,
+    lanes: Lanes,
     pool: SkbPool,
 }
 
@@ -246,14 +179,11 @@ where
             )
         })?;
         let sk = NonNull::new(sk).ok_or(ENOMEM)?;
-        let hook = match KBox::pin_init(Hook::new(target, sk, device.clone()), GFP_KERNEL) {
-            Ok(hook) => hook,
-            Err(error) => {
-                // SAFETY: Fresh and ours.
-                unsafe { sib_bindings::udp_tunnel_sock_release(sk.as_ptr()) };
-                return Err(error);
-            }
-        };
+        let made = Self::equip(target, sk, device.clone());
+        let (hook, lanes) = made.inspect_err(|_| {
+            // SAFETY: Fresh and ours.
+            unsafe { sib_bindings::udp_tunnel_sock_release(sk.as_ptr()) };
+        })?;
         // SAFETY: It is not moved out: `drop` makes a pinned box of it again.
         let hook = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(hook) }));
         // SAFETY: The socket is fresh. The hook lives until the socket no longer points to it and a grace period
@@ -262,11 +192,34 @@ where
             sib_bindings::sib_helper_udp_start(
                 sk.as_ptr(),
                 hook.as_ptr().cast(),
-                Some(Hook::<A>::announce),
+                Some(announce::<A>),
             )
         };
-        // INVARIANT: Both are fresh and given to nobody else.
-        Ok(Self { sk, hook, pool })
+        // INVARIANT: All are fresh and given to nobody else.
+        Ok(Self {
+            sk,
+            hook,
+            lanes,
+            pool,
+        })
+    }
+
+    /// Makes what a socket `sk` has for both directions.
+    fn equip(
+        target: A,
+        sk: NonNull<bindings::sock>,
+        device: NetDevice,
+    ) -> Result<(PinnedHook<A>, Lanes)> {
+        // INVARIANT: The caller lets the socket point to this.
+        let hook = pin_init!(Hook {
+            target,
+            sk,
+            _device: device,
+        });
+        let hook = KBox::pin_init(Backlog::new(hook), GFP_KERNEL)?;
+        // SAFETY: The socket is live, and stays so until the lanes are closed.
+        let lanes = unsafe { Lanes::new(sk) }?;
+        Ok((hook, lanes))
     }
 
     /// The port that the socket is bound to.
@@ -294,19 +247,30 @@ where
         _cx: &mut Cx<'_, Unlocked>,
         _irqs: IrqsOn<'_>,
     ) -> Result {
-        // SAFETY: The socket is live by the invariant, the packet is given away, the cache is initialised.
-        // No lock of the hierarchy is held and interrupts were on at entry, so they are on.
-        to_result(unsafe {
-            sib_bindings::sib_helper_udp_send(
-                self.sk.as_ptr(),
-                packet.into_raw(),
-                &path.flow,
-                path.cache.get(),
-            )
-        })
+        // SAFETY: The socket is live by the invariant. No lock of the hierarchy is held and interrupts were on at
+        // entry, so they are on.
+        unsafe { path.send(self.sk, packet) }
     }
 
-    /// Ends reception and closes the socket. After the return no hook runs.
+    /// Has `cpu` send `packet` along `path`, soon: it comes after those that were given to `cpu` before, whichever
+    /// processor gives it.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if too many wait there.
+    #[inline]
+    pub fn send_from(
+        &self,
+        cpu: CpuId,
+        packet: Skb,
+        path: Arc<Path>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) -> Result {
+        irqs.undisturbed(cx, |_| self.lanes.add(cpu, packet, path))
+    }
+
+    /// Ends reception and closes the socket. After the return no hook runs, and nothing is sent.
     pub fn close(self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
         drop(self);
     }
@@ -321,8 +285,9 @@ where
         unsafe { sib_bindings::sib_helper_udp_stop(self.sk.as_ptr()) };
         // SAFETY: Callable in a task. After it nobody announces anything any more.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: The hook is ours by the invariant, so the item is initialised; this is a task.
-        unsafe { bindings::cancel_work_sync(self.hook.as_ref().work.get()) };
+        // SAFETY: The hook is ours by the invariant.
+        unsafe { self.hook.as_ref() }.cancel();
+        self.lanes.close();
         // SAFETY: Live and ours by the invariant, and in use by nobody else.
         unsafe { sib_bindings::udp_tunnel_sock_release(self.sk.as_ptr()) };
         // SAFETY: The hook is ours by the invariant, was pinned, and nobody uses it any more.
@@ -335,6 +300,8 @@ pub struct Path {
     flow: sib_udp_flow,
     remote: SocketAddr,
     cache: Opaque<sib_bindings::dst_cache>,
+    /// See [`Self::is_inside`].
+    inside: Atomic<bool>,
 }
 
 // SAFETY: The cache is per CPU and used with bottom halves off.
@@ -360,7 +327,45 @@ impl Path {
             },
             remote,
             cache,
+            inside: Atomic::new(false),
         })
+    }
+
+    /// Sends `packet` from `sk`. Consumes it.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` when there is no route.
+    ///
+    /// # Safety
+    ///
+    /// `sk` is a live socket, and interrupts are on.
+    #[inline]
+    pub(super) unsafe fn send(&self, sk: NonNull<bindings::sock>, packet: Skb) -> Result {
+        // SAFETY: The socket is live by the promise, the packet is given away, the cache is initialised.
+        to_result(unsafe {
+            sib_bindings::sib_helper_udp_send(
+                sk.as_ptr(),
+                packet.into_raw(),
+                &self.flow,
+                self.cache.get(),
+            )
+        })
+    }
+
+    /// Whether the other end is known to be in this kernel: what is sent there is received on the same processor,
+    /// before or soon after the call returns.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.inside.load(Relaxed)
+    }
+
+    /// Something has come from the other end that has never left this kernel.
+    #[inline]
+    pub fn set_inside(&self) {
+        if !self.is_inside() {
+            self.inside.store(true, Relaxed);
+        }
     }
 
     /// The address at the other end.
@@ -380,6 +385,7 @@ impl Drop for Path {
 mod tests {
     use super::*;
     use crate::net::{
+        other_cpu,
         DeviceEvent,
         Notifier,
         Notify,
@@ -397,13 +403,10 @@ mod tests {
     };
     use kernel::sync::atomic::{
         Atomic,
-        Full,
-        Relaxed, //
+        Full, //
     };
-    use kernel::sync::{
-        Arc,
-        Completion, //
-    };
+    use kernel::sync::Completion;
+    use kernel::time::Delta;
 
     /// Catches the loopback device, which is reported to a new notifier.
     struct Finder {
@@ -530,6 +533,110 @@ mod tests {
     #[test]
     fn ipv6() -> Result {
         echo(Version::V6, IpAddr::V6(Ipv6Addr::LOCALHOST))
+    }
+
+    /// Counts numbered datagrams, and those that do not come in their turn, until `left` have come.
+    #[pin_data]
+    struct Turns {
+        next: Atomic<u32>,
+        early: Atomic<i32>,
+        left: Atomic<i64>,
+        #[pin]
+        done: Completion,
+    }
+
+    impl Turns {
+        fn new(left: i64) -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    next: Atomic::new(0),
+                    early: Atomic::new(0),
+                    left: Atomic::new(left),
+                    done <- Completion::new(),
+                }),
+                GFP_KERNEL,
+            )
+        }
+    }
+
+    impl Receive for Turns {
+        fn receive(&self, packet: Skb, _: SocketAddr, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
+            let number = packet.contiguous().and_then(|data| data.try_into().ok());
+            let turn = self.next.fetch_add(1, Full);
+            if number.map(u32::from_le_bytes) != Some(turn) {
+                self.early.add(1, Relaxed);
+            }
+            if self.left.fetch_sub(1, Full) == 1 {
+                self.done.complete_all();
+            }
+            packet.consume();
+        }
+    }
+
+    fn numbered(number: u32) -> Result<Skb> {
+        let mut packet = Skb::alloc(4)?;
+        packet.append(&number.to_le_bytes()).ok_or(ENOMEM)?;
+        Ok(packet)
+    }
+
+    const MANY: u32 = 2000;
+
+    #[test]
+    fn another_processor_sends_in_order() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        let turns = Turns::new(MANY.into())?;
+        let socket = UdpSocket::open(&lo, Version::V4, 0, true, turns.clone(), &mut cx, sleepable)?;
+        let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), socket.port());
+        let path = Arc::new(Path::new(to, 64, Some(&lo))?, GFP_KERNEL)?;
+        let cpu = other_cpu().unwrap_or(CpuId::current());
+        let irqs = sleepable.irqs_on();
+        let mut number = 0;
+        while number < MANY {
+            let sent = socket.send_from(cpu, numbered(number)?, path.clone(), &mut cx, irqs);
+            if sent == Err(EAGAIN) {
+                sleepable.pause(&mut cx, Delta::from_millis(1));
+                continue;
+            }
+            sent?;
+            number = number.saturating_add(1);
+        }
+        turns.done.wait_for_completion();
+        assert_eq!(turns.early.load(Relaxed), 0);
+        socket.close(&mut cx, sleepable);
+        assert!(Arc::into_unique_or_drop(path).is_some());
+        assert!(Arc::into_unique_or_drop(turns).is_some());
+        Ok(())
+    }
+
+    /// What another processor has not sent yet goes with the socket.
+    #[test]
+    fn closed_while_another_processor_sends() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        let nowhere = Turns::new(i64::MAX)?;
+        let irqs = sleepable.irqs_on();
+        for round in 0..20 {
+            let socket = UdpSocket::open(
+                &lo,
+                Version::V4,
+                0,
+                true,
+                nowhere.clone(),
+                &mut cx,
+                sleepable,
+            )?;
+            let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), socket.port());
+            let path = Arc::new(Path::new(to, 64, Some(&lo))?, GFP_KERNEL)?;
+            let cpu = other_cpu().unwrap_or(CpuId::current());
+            for number in 0..round * 10 {
+                socket.send_from(cpu, numbered(number)?, path.clone(), &mut cx, irqs)?;
+            }
+            socket.close(&mut cx, sleepable);
+            assert!(Arc::into_unique_or_drop(path).is_some());
+        }
+        assert!(Arc::into_unique_or_drop(nowhere).is_some());
+        Ok(())
     }
 
     #[test]

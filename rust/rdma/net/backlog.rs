@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done one by one, in softirqs.
+
+use kernel::bindings;
+use kernel::container_of;
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
+};
+use kernel::types::Opaque;
+
+/// How long one softirq works, in nanoseconds. Others get a turn before the next.
+const LONGEST_NS: u64 = 1_000_000;
+
+/// What a [`Backlog`] is of.
+///
+/// # Safety
+///
+/// A value of it may be shared by contexts.
+pub(super) unsafe trait Serve {
+    /// Does the oldest thing that is due, if it is still there.
+    ///
+    /// # Safety
+    ///
+    /// Called in a softirq with no lock held and interrupts on, by one context at a time.
+    unsafe fn serve(&self);
+}
+
+/// Things to do, of which somebody else keeps the queue. They are done in the order of that, by one context at a time:
+/// the one that found nobody at it, or the work item.
+///
+/// The owner cancels it before it goes.
+#[pin_data]
+pub(super) struct Backlog<T> {
+    #[pin]
+    pub(super) of: T,
+    /// How many are due. Somebody is at it unless this is zero.
+    due: Atomic<u32>,
+    #[pin]
+    work: Opaque<bindings::work_struct>,
+}
+
+impl<T: Serve> Backlog<T> {
+    /// An initialiser of an empty one.
+    pub(super) fn new(of: impl PinInit<T>) -> impl PinInit<Self> {
+        let class = kernel::static_lock_class!();
+        pin_init!(Self {
+            of <- of,
+            due: Atomic::new(0),
+            work <- Opaque::ffi_init(|slot| {
+                // SAFETY: `slot` is valid for the call; name and class live forever.
+                unsafe {
+                    bindings::init_work_with_key(
+                        slot,
+                        Some(Self::resume),
+                        false,
+                        c"Backlog".as_char_ptr(),
+                        class.as_ptr(),
+                    )
+                }
+            }),
+        })
+    }
+
+    /// How many are due.
+    pub(super) fn len(&self) -> u32 {
+        self.due.load(Relaxed)
+    }
+
+    /// One more is in the queue. Whether nobody is at it: then the caller is, by [`Self::drain`] or [`Self::leave_to`].
+    #[must_use]
+    pub(super) fn add(&self) -> bool {
+        self.due.fetch_add(1, Full) == 0
+    }
+
+    /// Does what is due, as long as it may, and leaves the rest to the work item.
+    ///
+    /// # Safety
+    ///
+    /// Called in a softirq with no lock held and interrupts on, by who is at it.
+    pub(super) unsafe fn drain(&self) {
+        let end = crate::time::now_ns().saturating_add(LONGEST_NS);
+        loop {
+            // SAFETY: Promised by the caller.
+            unsafe { self.of.serve() };
+            if self.due.fetch_sub(1, Full) == 1 {
+                return;
+            }
+            if crate::time::now_ns() > end {
+                break;
+            }
+        }
+        // SAFETY: In a softirq, so this processor is not about to go.
+        unsafe { self.leave_to(CpuId::current()) };
+    }
+
+    /// Leaves what is due to the work item, in a softirq of `cpu`.
+    ///
+    /// # Safety
+    ///
+    /// Called by who is at it, with preemption off, so that no processor goes. The backlog stays in place until it has
+    /// been [cancelled](Self::cancel).
+    pub(super) unsafe fn leave_to(&self, cpu: CpuId) {
+        // SAFETY: The queue exists always, and works in softirqs; the item is initialised, and cancelled before it goes.
+        unsafe { sib_bindings::sib_helper_queue_bh(cpu.into(), self.work.get()) };
+    }
+
+    /// Has the work item end. May sleep. Nobody adds anything any more.
+    pub(super) fn cancel(&self) {
+        // SAFETY: The item is initialised.
+        unsafe { bindings::cancel_work_sync(self.work.get()) };
+    }
+
+    /// What the work queue calls.
+    ///
+    /// # Safety
+    ///
+    /// `work` is the item of a live backlog, to which [`Self::leave_to`] has left what is due.
+    unsafe extern "C" fn resume(work: *mut bindings::work_struct) {
+        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
+        let backlog = unsafe { &*container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: The queue works in softirqs. Who has queued the item was at it, and left it to this.
+        unsafe { backlog.drain() };
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that another processor sends.
+//!
+//! A network device without queues of its own, such as `lo` or veth, has what is sent received on the processor that
+//! sends. Who has a lot to send can leave that to another processor, and goes on meanwhile. Each socket has one lane for
+//! each processor, on which packets keep their order.
+
+use super::backlog::{
+    Backlog,
+    Serve, //
+};
+use super::{
+    Path,
+    Skb, //
+};
+use core::pin::Pin;
+use core::ptr::NonNull;
+use kernel::bindings;
+use kernel::cpu::{
+    nr_cpu_ids,
+    CpuId, //
+};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::types::Opaque;
+
+/// Packets that wait on a lane at most. With the largest ones it is what the queue of a socket may hold.
+const MAX_WAITING: u32 = 512;
+
+/// Another processor that may work for the one that runs; `None` if there is none, or all others are isolated.
+pub fn other_cpu() -> Option<CpuId> {
+    // SAFETY: Callable in any context.
+    let cpu = CpuId::from_i32(unsafe { sib_bindings::sib_helper_other_cpu() })?;
+    (cpu != CpuId::current()).then_some(cpu)
+}
+
+/// The packets of a socket that wait for a processor, each with its path.
+///
+/// # Invariants
+///
+/// `sk` is live as long as something is in the queue. What is in it has come by [`Self::put`].
+#[pin_data]
+struct Lane {
+    sk: NonNull<bindings::sock>,
+    #[pin]
+    queue: Opaque<bindings::sk_buff_head>,
+}
+
+impl Lane {
+    fn put(&self, packet: Skb, path: Arc<Path>) {
+        // SAFETY: The queue is initialised, and takes the only reference to the packet. The count of the path goes with it.
+        unsafe {
+            sib_bindings::sib_helper_lane_put(
+                self.queue.get(),
+                packet.into_raw(),
+                Arc::into_raw(path).cast(),
+            )
+        };
+    }
+
+    fn take(&self) -> Option<(Skb, Arc<Path>)> {
+        let mut path = core::ptr::null();
+        // SAFETY: The queue is initialised.
+        let skb = unsafe { sib_bindings::sib_helper_lane_take(self.queue.get(), &mut path) };
+        // SAFETY: By the invariant the queue had the only reference to the packet.
+        let packet = unsafe { Skb::from_raw(NonNull::new(skb)?) };
+        // SAFETY: By the invariant this is the count that `put` gave away.
+        Some((packet, unsafe { Arc::from_raw(path.cast()) }))
+    }
+}
+
+// SAFETY: The queue has a lock of its own, and sending on a socket is thread-safe.
+unsafe impl Serve for Lane {
+    unsafe fn serve(&self) {
+        if let Some((packet, path)) = self.take() {
+            // What cannot be sent is lost on the way, as any datagram may be.
+            // SAFETY: The socket is live by the invariant; interrupts are on by the promise.
+            let _ = unsafe { path.send(self.sk, packet) };
+        }
+    }
+}
+
+/// The lanes of a socket, one for each processor.
+pub(super) struct Lanes(KVec<Pin<KBox<Backlog<Lane>>>>);
+
+impl Lanes {
+    /// Makes those of `sk`. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// The socket is live until [`Self::close`] has returned.
+    pub(super) unsafe fn new(sk: NonNull<bindings::sock>) -> Result<Self> {
+        let count = nr_cpu_ids() as usize;
+        let mut lanes = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            // INVARIANT: The queue is empty; the caller promises the rest.
+            let lane = pin_init!(Lane {
+                sk,
+                queue <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is valid for the call.
+                    unsafe { sib_bindings::sib_helper_lane_init(slot) }
+                }),
+            });
+            lanes.push(KBox::pin_init(Backlog::new(lane), GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        Ok(Self(lanes))
+    }
+
+    /// Has `cpu` send `packet` along `path`. Preemption is off.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if too many wait.
+    pub(super) fn add(&self, cpu: CpuId, packet: Skb, path: Arc<Path>) -> Result {
+        let lane = self.0.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
+        if lane.len() >= MAX_WAITING {
+            return Err(EAGAIN);
+        }
+        lane.of.put(packet, path);
+        if lane.add() {
+            // SAFETY: Nobody was at it. Preemption is off, and the owner of the lane cancels it.
+            unsafe { lane.leave_to(cpu) };
+        }
+        Ok(())
+    }
+
+    /// Has nothing be sent any more, and drops what waits. May sleep. Nobody adds anything any more.
+    pub(super) fn close(&self) {
+        for lane in &self.0 {
+            lane.cancel();
+            while lane.of.take().is_some() {}
+        }
+    }
+}
