@@ -8,6 +8,8 @@
 //! posts the last one sends; or until nobody has posted for a while, or the first one has waited [long enough](Patience),
 //! when a timer does.
 //!
+//! A convoy that one task has filled may be [sent by another processor](crate::steering).
+//!
 //! A worker in place of the two would begin at the first message, or when a processor is free for it, and send few or
 //! many as it happens.
 
@@ -16,7 +18,9 @@ use crate::hca::Hca;
 use crate::pace::Patience;
 use crate::qp::Qp;
 use crate::run::RunQueue;
+use crate::steering::Steering;
 use kernel::prelude::*;
+use kernel::task::Pid;
 use proto::time::Instant;
 use rdma::sync::{
     Cx,
@@ -51,6 +55,12 @@ struct Waiting {
     count: usize,
     /// Messages that were posted to them.
     messages: u32,
+    /// Who has posted the first one.
+    first: Pid,
+    /// Whether nobody else has posted one.
+    alone: bool,
+    /// Who has sent the last ones of one task.
+    steering: Option<Steering>,
     /// When they leave, if no more are posted.
     due: Instant,
     /// When they leave at the latest.
@@ -62,7 +72,7 @@ struct Waiting {
 /// Who does not wait any longer.
 enum Leaving {
     Nobody,
-    All(Seats),
+    All(Seats, Option<Steering>),
     /// Who has just come, and has more holders than can be counted.
     One,
 }
@@ -76,11 +86,15 @@ impl Waiting {
         patience: &Patience,
         clock: &Timer<Hca, CLOCK>,
     ) -> Leaving {
-        self.limit = if self.count == 0 {
-            patience.limit
+        let task = kernel::current!().pid();
+        if self.count == 0 {
+            self.limit = patience.limit;
+            self.first = task;
+            self.alone = true;
         } else {
-            patience.limit.min(self.limit)
-        };
+            self.limit = patience.limit.min(self.limit);
+            self.alone &= self.first == task;
+        }
         if qp.boards() {
             let passenger = qp.try_clone();
             if passenger.is_none() {
@@ -94,7 +108,12 @@ impl Waiting {
         }
         self.messages = self.messages.saturating_add(messages);
         if self.messages >= FULL || self.count >= SEATS {
-            return Leaving::All(self.take());
+            let steering = self
+                .alone
+                .then(|| Steering::renewed(self.steering))
+                .flatten();
+            self.steering = steering.or(self.steering);
+            return Leaving::All(self.take(), steering);
         }
         let due = patience.due.min(self.limit);
         self.due = due;
@@ -133,6 +152,9 @@ impl Convoy {
                 qps: [const { None }; SEATS],
                 count: 0,
                 messages: 0,
+                first: 0,
+                alone: false,
+                steering: None,
                 due: Instant::from_nanos(0),
                 limit: Instant::from_nanos(0),
                 armed: None,
@@ -167,15 +189,21 @@ impl Convoy {
                 .add(qp, messages, patience, &convoy.clock);
             match leaving {
                 Leaving::Nobody => {}
-                Leaving::All(qps) => Self::leave(&qps, cx, irqs, run),
+                Leaving::All(qps, steering) => Self::leave(&qps, steering, cx, irqs, run),
                 Leaving::One => Qp::transmit(qp, cx, irqs, run),
             }
         });
     }
 
     /// Has those that have waited transmit.
-    fn leave(qps: &Seats, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, run: &mut RunQueue) {
-        run.gather();
+    fn leave(
+        qps: &Seats,
+        steering: Option<Steering>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+    ) {
+        run.gather(steering);
         Qp::transmit_together(qps, cx, irqs, run);
     }
 
@@ -202,7 +230,7 @@ impl Expire<CLOCK> for Hca {
             waiting.take()
         };
         RunQueue::with(&mut cx, irqs, |cx, run| {
-            Convoy::leave(&qps, cx, irqs, run);
+            Convoy::leave(&qps, None, cx, irqs, run);
         });
     }
 }

@@ -40,7 +40,10 @@ mod traffic;
 mod udp;
 mod view;
 
-pub(crate) use batch::Outbox;
+pub(crate) use batch::{
+    Order,
+    Outbox, //
+};
 pub(crate) use berth::Berth;
 pub(crate) use cable::Origin;
 pub(crate) use capture::{

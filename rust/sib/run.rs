@@ -12,11 +12,14 @@
 //! its end.
 
 use crate::fabric::{
+    Order,
     Outbox,
     Segment,
     Way, //
 };
 use crate::qp::Qp;
+use crate::steering::Steering;
+use kernel::cpu::CpuId;
 use rdma::sync::{
     Cx,
     Held,
@@ -41,8 +44,12 @@ pub(crate) struct RunQueue {
     outbox: Outbox,
     /// Packets that may follow the one that is being sent.
     more: u32,
+    /// Who sends it, if that is another processor.
+    cpu: Option<CpuId>,
     /// What is sent waits until several queue pairs have sent.
     gathers: bool,
+    /// Who may send all that.
+    steering: Option<Steering>,
 }
 
 impl RunQueue {
@@ -59,7 +66,9 @@ impl RunQueue {
             budget: BUDGET,
             outbox: Outbox::new(),
             more: 0,
+            cpu: None,
             gathers: false,
+            steering: None,
         };
         let result = body(cx, &mut run);
         run.drain(cx, irqs);
@@ -74,17 +83,28 @@ impl RunQueue {
         way: (&Way, u64),
         segment: &Segment<'_>,
     ) -> Option<()> {
-        self.outbox.add(cx, irqs, way, segment, self.more)
+        let order = Order {
+            more: self.more,
+            cpu: self.cpu,
+        };
+        self.outbox.add(cx, irqs, way, segment, &order)
     }
 
-    /// So many packets may follow the one that is to be sent now.
-    pub(crate) fn expect(&mut self, more: u32) {
+    /// So many packets may follow the one that is to be sent now, by `cpu` if that leaves the host.
+    pub(crate) fn expect(&mut self, more: u32, cpu: Option<CpuId>) {
         self.more = more;
+        self.cpu = cpu;
     }
 
-    /// From now on what is the last of a queue pair does not leave at once.
-    pub(crate) fn gather(&mut self) {
+    /// From now on what is the last of a queue pair does not leave at once, and `steering` may have it sent.
+    pub(crate) fn gather(&mut self, steering: Option<Steering>) {
         self.gathers = true;
+        self.steering = steering;
+    }
+
+    /// Who may send what a queue pair has to send.
+    pub(crate) fn steering(&self) -> Option<Steering> {
+        self.steering
     }
 
     /// What has been sent is the last of its queue pair for now.

@@ -50,6 +50,7 @@ mod registry;
 mod run;
 mod rx;
 mod srq;
+mod steering;
 mod table;
 mod wc;
 

@@ -204,6 +204,11 @@ where
         self.requester.progress()
     }
 
+    /// The first PSN of requests that is not acknowledged.
+    pub fn acked(&self) -> Psn {
+        self.requester.acked()
+    }
+
     /// Number of work requests of the send queue that have not been sent to their end.
     pub fn backlog(&self) -> u32 {
         self.requester.backlog()

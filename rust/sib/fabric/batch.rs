@@ -17,6 +17,7 @@ use crate::payload::{
     Source, //
 };
 use core::num::NonZeroUsize;
+use kernel::cpu::CpuId;
 use proto::transport::TxSegment;
 use rdma::net::{
     Skb,
@@ -57,7 +58,22 @@ const MAX_REST: usize = 3 + icrc::LEN;
 ///
 /// Small messages that follow each other cost little more than one, if the network layer sees them as one.
 pub(crate) struct Outbox {
-    open: Option<(Batch, Way)>,
+    open: Option<Open>,
+}
+
+/// How a segment is to be sent.
+pub(crate) struct Order {
+    /// So many packets may follow.
+    pub(crate) more: u32,
+    /// Who sends it, if that is another processor.
+    pub(crate) cpu: Option<CpuId>,
+}
+
+/// A batch that may grow.
+struct Open {
+    batch: Batch,
+    way: Way,
+    cpu: Option<CpuId>,
 }
 
 impl Outbox {
@@ -73,16 +89,15 @@ impl Outbox {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        if let Some((batch, way)) = self.open.take() {
+        if let Some(Open { batch, way, cpu }) = self.open.take() {
             // Without one if it was made for a packet whose payload could not be read.
             if batch.count > 0 {
-                way.send(cx, irqs, batch.close());
+                way.send(cx, irqs, batch.close(), cpu);
             }
         }
     }
 
-    /// Adds the datagrams of a segment for the holder of `cookie`, and sends what does not fit. As many packets as
-    /// `more` says may follow.
+    /// Adds the datagrams of a segment for the holder of `cookie`, and sends what does not fit.
     ///
     /// `None` if the segment is none, or memory is short: what was added so far will leave.
     pub(crate) fn add(
@@ -91,7 +106,7 @@ impl Outbox {
         irqs: IrqsOn<'_>,
         (way, cookie): (&Way, u64),
         segment: &Segment<'_>,
-        more: u32,
+        order: &Order,
     ) -> Option<()> {
         let len = segment.source.len();
         let chunk = packet_len(len, segment.span)?;
@@ -101,21 +116,27 @@ impl Outbox {
             let part = len.checked_sub(from)?.min(chunk.get());
             header.set_payload_len(part).ok()?;
             let size = outer::LEN.checked_add(header.packet_len())?;
-            let fits = |(batch, known): &(Batch, Way)| batch.takes(size) && known.is_same(way);
+            let fits = |open: &Open| {
+                open.batch.takes(size) && open.way.is_same(way) && open.cpu == order.cpu
+            };
             let batch = if segment.damage.is_some() {
                 Some(Batch::single(size)?)
             } else if self.open.as_ref().is_some_and(fits) {
                 None
             } else {
-                let left = segment.span.checked_sub(at)?.saturating_add(more);
+                let left = segment.span.checked_sub(at)?.saturating_add(order.more);
                 let pool = way.endpoint.socket.pool();
                 Some(Batch::new(size, left as usize, (pool, irqs))?)
             };
             if let Some(batch) = batch {
                 self.flush(cx, irqs);
-                self.open = Some((batch, way.try_clone()?));
+                self.open = Some(Open {
+                    batch,
+                    way: way.try_clone()?,
+                    cpu: order.cpu,
+                });
             }
-            let (batch, _) = self.open.as_mut()?;
+            let Open { batch, .. } = self.open.as_mut()?;
             let payload = (segment.source, from, part);
             let fill = |tail: &mut Tail<'_>| write(tail, size, &header, cookie, payload);
             let buffer = batch.skb.append_with(size, fill)?;

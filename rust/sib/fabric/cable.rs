@@ -415,7 +415,7 @@ impl Fabric {
         parcel: &Parcel,
     ) {
         match datagram(parcel) {
-            Some(skb) => parcel.way.send(cx, irqs, skb),
+            Some(skb) => parcel.way.send(cx, irqs, skb, None),
             None => self.drops.count(Dropped::Unsendable),
         }
     }

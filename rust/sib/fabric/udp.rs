@@ -20,6 +20,7 @@ use crate::hca::Hca;
 use crate::payload::Source;
 use crate::run::RunQueue;
 use core::net::SocketAddr;
+use kernel::cpu::CpuId;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use proto::fabric::line::Fault;
@@ -96,14 +97,22 @@ impl Way {
         self.endpoint.ptr_eq(&other.endpoint) && Arc::ptr_eq(&self.path, &other.path)
     }
 
-    /// Sends a packet of the network layer.
-    pub(super) fn send(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, skb: Skb) {
-        if self
-            .endpoint
-            .socket
-            .send(skb, &self.path, cx, irqs)
-            .is_err()
-        {
+    /// Sends a packet of the network layer, or has `cpu` do that if it would receive it too.
+    pub(super) fn send(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        skb: Skb,
+        cpu: Option<CpuId>,
+    ) {
+        let socket = &self.endpoint.socket;
+        let sent = match cpu {
+            Some(cpu) if self.path.is_inside() => {
+                socket.send_from(cpu, skb, self.path.clone(), cx, irqs)
+            }
+            _ => socket.send(skb, &self.path, cx, irqs),
+        };
+        if sent.is_err() {
             self.endpoint.drops.count(Dropped::Network);
         }
     }
@@ -374,7 +383,7 @@ impl<'a> Arrival<'a> {
     ) -> Result<(), Dropped> {
         if !matches!(self.dest, Some((known, _)) if known == cookie) {
             self.hand_on(cx);
-            let dest = cx.lock(&self.fabric.state).dest(cookie, self.origin.from)?;
+            let dest = cx.lock(&self.fabric.state).dest(cookie, self.origin)?;
             self.dest = Some((cookie, dest));
         }
         let (header, offset) = Header::parse(packet)?;
@@ -423,13 +432,17 @@ impl State {
     }
 
     /// Who has the cookie, if it came from where it should.
-    fn dest(&self, cookie: u64, from: SocketAddr) -> Result<Dest, Dropped> {
+    fn dest(&self, cookie: u64, origin: &Origin) -> Result<Dest, Dropped> {
+        let from = origin.from;
         let port = port_of(cookie);
         match self.ends.get(usize::from(port.get())) {
             Some(End::Hca(hca, hca_port)) => {
                 let own = self.own.as_ref().ok_or(Dropped::Stranger)?;
                 if own.cookie(port) != cookie || !same(own.way.path.remote(), from) {
                     return Err(Dropped::Stranger);
+                }
+                if origin.as_sent {
+                    own.way.path.set_inside();
                 }
                 let hca = hca.try_clone().ok_or(Dropped::NoLink)?;
                 Ok(Dest {
@@ -443,6 +456,9 @@ impl State {
                 }
                 if !cable.line.is_up() {
                     return Err(Dropped::NoLink);
+                }
+                if origin.as_sent {
+                    cable.way.path.set_inside();
                 }
                 Ok(Dest {
                     whole: !self.is_watched(),

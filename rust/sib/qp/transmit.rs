@@ -29,7 +29,9 @@ use crate::{
     },
     payload::Source,
     run::RunQueue, //
+    steering::Steering,
 };
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use proto::transport::{
     self as machine,
@@ -62,6 +64,8 @@ pub(super) struct Transmitter {
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
     end: Option<Held<Qp>>,
+    /// Who sends the requests that leave the host.
+    steering: Option<Steering>,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
     /// That, or another short answer.
@@ -109,6 +113,7 @@ impl Transmitter {
             lane: Lane::unknown(),
             fresh: false,
             end: None,
+            steering: None,
             last: false,
             reply <- Reply::none(),
             waits: false,
@@ -159,6 +164,27 @@ impl Transmitter {
         let len = self.segment.payload.len() as usize;
         let sealed = self.segment.header.set_payload_len(len);
         sealed.map_err(|_| WcStatus::LocLenErr)
+    }
+
+    /// The processor that sends the segment, if that is another one; `alone` says that all before it is acknowledged.
+    ///
+    /// What is not may still wait for a processor, and is not to be overtaken by requests that another one sends.
+    fn cpu(&mut self, offered: Option<Steering>, alone: bool) -> Option<CpuId> {
+        let opcode = self.segment.header.bth.opcode;
+        if !opcode.is_request() {
+            return None;
+        }
+        if alone {
+            self.steering = self.steering.filter(|steering| !steering.is_over());
+        }
+        if opcode.has_payload() {
+            let fits = |new: &Steering| {
+                let goes_on = |old: Steering| old.cpu() == new.cpu();
+                alone || self.steering.is_none_or(goes_on)
+            };
+            self.steering = offered.filter(fits).or(self.steering);
+        }
+        self.steering.as_ref().map(Steering::cpu)
     }
 
     /// Sends the segment: along the lane if that is good for it, else the long way.
@@ -236,7 +262,8 @@ impl State {
             }
             own.last = !self.machine.has_output();
             run.charge(own.segment.span);
-            run.expect(self.machine.backlog());
+            let alone = self.machine.acked() == own.segment.header.bth.psn;
+            run.expect(self.machine.backlog(), own.cpu(run.steering(), alone));
             return Step::Send(own);
         }
         if run.is_loaded() {

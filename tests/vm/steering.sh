@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+# vm-long: --kernel debug --timeout 900
+#
+# Between two switches of one host, what a task posts message upon message is sent by another
+# processor, and what waits for answers is not. Cables and devices go while that one sends.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/cables.sh"
+
+# On the debug kernel a task takes so long for a message that it hardly ever seems to be in a hurry.
+case $(uname -r) in
+*debug*) messages=10000 rounds=6 hurries= ;;
+*) messages=50000 rounds=20 hurries=yes ;;
+esac
+
+# softirqs CPU: how long it has been in softirqs, in ticks.
+softirqs() {
+	awk -v cpu="cpu$1" '$1 == cpu { print $8 }' /proc/stat
+}
+
+# shared COMMAND [ARG]...: how long either processor is in softirqs while COMMAND runs on the first.
+shared() {
+	BY_POSTER=$(softirqs 0) BY_OTHER=$(softirqs 1)
+	pair sib1 sib0 taskset -c 0 "$@"
+	BY_POSTER=$(($(softirqs 0) - BY_POSTER)) BY_OTHER=$(($(softirqs 1) - BY_OTHER))
+	printf 'ticks in softirqs: %d where messages are posted, %d on the other processor\n' $BY_POSTER $BY_OTHER
+}
+
+# steered COMMAND [ARG]...: the other one has to have its share.
+steered() {
+	shared "$@"
+	[ -z $hurries ] || [ $((BY_OTHER * 4)) -gt $BY_POSTER ] || fail "it does not"
+}
+
+plug() {
+	cable a v0 "$(link_address v1)"
+	cable b v1 "$(link_address v0)"
+	wait_active 60 sib0 sib1
+	within 20 routed sib0 sib1 || fail "no way from sib0 to sib1"
+}
+
+managed_by_module
+run modprobe sib
+configfs_up
+veth
+hca_up sib0 v0
+hca_up sib1 v1
+plug
+
+step "Another processor sends what a task posts message upon message"
+steered ib_write_bw -F -s 8 -n $messages
+
+step "and on 16 queue pairs"
+steered ib_write_bw -F -s 8 -q 16 -n $((messages / 16))
+
+step "It does not send what waits for answers"
+shared ib_write_lat -F -s 8 -n $((messages / 10))
+[ $((BY_OTHER * 4)) -lt $BY_POSTER ] || fail "it does"
+
+step "No byte is wrong"
+run user data -a sib0 -b sib1 -t rc -n 5
+
+step "Cables and devices go meanwhile"
+for ((round = 1; round <= rounds; round++)); do
+	PORT=$((PORT + 1))
+	timeout 60 ib_write_bw -d sib1 -p $PORT -F -s 8 -D 20 >/tmp/server 2>&1 &
+	server=$!
+	within 20 listening $PORT || fail "the server does not listen"
+	timeout 60 ib_write_bw -d sib0 -p $PORT -F -s 8 -D 20 -u 5 127.0.0.1 >/tmp/client 2>&1 &
+	client=$!
+	sent=$(cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets)
+	busy() {
+		[ "$(cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets)" -gt $((sent + messages / 20)) ]
+	}
+	within 30 busy || fail "nothing is sent: $(cat /tmp/client)"
+	case $((round % 3)) in
+	0) run rmdir $CONFIG/a && run rmdir $CONFIG/b ;;
+	1) run rmdir $CONFIG/b && run rmdir $CONFIG/a ;;
+	2) run rdma link delete sib0 ;;
+	esac
+	kill $client $server
+	wait $client $server
+	if [ $((round % 3)) = 2 ]; then
+		run rmdir $CONFIG/a $CONFIG/b
+		hca_up sib0 v0
+	fi
+	plug
+done
+no_objects
+printf 'after %d rounds all is there again\n' $rounds
+steered ib_write_bw -F -s 8 -n $messages
+run rmdir $CONFIG/a $CONFIG/b
