@@ -19,7 +19,6 @@ use crate::fabric::{
 };
 use crate::qp::Qp;
 use crate::steering::Steering;
-use kernel::cpu::CpuId;
 use rdma::sync::{
     Cx,
     Held,
@@ -42,10 +41,8 @@ pub(crate) struct RunQueue {
     len: usize,
     budget: u32,
     outbox: Outbox,
-    /// Packets that may follow the one that is being sent.
-    more: u32,
-    /// Who sends it, if that is another processor.
-    cpu: Option<CpuId>,
+    /// How the segment that is being sent leaves.
+    order: Order,
     /// What is sent waits until several queue pairs have sent.
     gathers: bool,
     /// Who may send all that.
@@ -65,8 +62,7 @@ impl RunQueue {
             len: 0,
             budget: BUDGET,
             outbox: Outbox::new(),
-            more: 0,
-            cpu: None,
+            order: Order::default(),
             gathers: false,
             steering: None,
         };
@@ -83,17 +79,12 @@ impl RunQueue {
         way: (&Way, u64),
         segment: &Segment<'_>,
     ) -> Option<()> {
-        let order = Order {
-            more: self.more,
-            cpu: self.cpu,
-        };
-        self.outbox.add(cx, irqs, way, segment, &order)
+        self.outbox.add(cx, irqs, way, segment, &self.order)
     }
 
-    /// So many packets may follow the one that is to be sent now, by `cpu` if that leaves the host.
-    pub(crate) fn expect(&mut self, more: u32, cpu: Option<CpuId>) {
-        self.more = more;
-        self.cpu = cpu;
+    /// How the segment that is to be sent now leaves, if it leaves the host.
+    pub(crate) fn order(&mut self, order: Order) {
+        self.order = order;
     }
 
     /// From now on what is the last of a queue pair does not leave at once, and `steering` may have it sent.

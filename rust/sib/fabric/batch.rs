@@ -62,6 +62,7 @@ pub(crate) struct Outbox {
 }
 
 /// How a segment is to be sent.
+#[derive(Default)]
 pub(crate) struct Order {
     /// So many packets may follow.
     pub(crate) more: u32,

@@ -25,6 +25,7 @@ use crate::{
     fabric::{
         Address,
         Lane,
+        Order,
         Segment, //
     },
     payload::Source,
@@ -263,7 +264,10 @@ impl State {
             own.last = !self.machine.has_output();
             run.charge(own.segment.span);
             let alone = self.machine.acked() == own.segment.header.bth.psn;
-            run.expect(self.machine.backlog(), own.cpu(run.steering(), alone));
+            run.order(Order {
+                more: self.machine.backlog(),
+                cpu: own.cpu(run.steering(), alone),
+            });
             return Step::Send(own);
         }
         if run.is_loaded() {
