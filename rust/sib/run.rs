@@ -26,18 +26,17 @@ use rdma::sync::{
     Unlocked, //
 };
 
-/// Queue pairs that a call chain remembers; more than two are due only where a multicast, or
-/// requests of several peers, end at one burst.
-const SLOTS: usize = 8;
+/// Queue pairs that a call chain remembers. More than two are due where a multicast ends, or a batch of datagrams has
+/// come for several.
+pub(crate) const SLOTS: usize = 16;
 
 /// Packets that one call chain sends before it leaves the rest to the work queue: enough for a
 /// burst of messages, far less than what would be felt as a stall.
 const BUDGET: u32 = 1024;
 
-/// The queue pairs that have something to transmit, as a first-in first-out list.
+/// The queue pairs that have something to transmit, in the order in which they became due.
 pub(crate) struct RunQueue {
     due: [Option<Held<Qp>>; SLOTS],
-    head: usize,
     len: usize,
     budget: u32,
     outbox: Outbox,
@@ -58,7 +57,6 @@ impl RunQueue {
     ) -> R {
         let mut run = Self {
             due: [const { None }; SLOTS],
-            head: 0,
             len: 0,
             budget: BUDGET,
             outbox: Outbox::new(),
@@ -123,21 +121,18 @@ impl RunQueue {
         let Some(qp) = qp.try_clone() else {
             return;
         };
-        if self.len >= SLOTS {
+        if self.is_full() {
             return Qp::schedule(qp);
         }
-        let tail = self.head.wrapping_add(self.len) % SLOTS;
-        if let Some(slot) = self.due.get_mut(tail) {
+        if let Some(slot) = self.due.get_mut(self.len) {
             *slot = Some(qp);
             self.len = self.len.wrapping_add(1);
         }
     }
 
-    fn pop(&mut self) -> Option<Held<Qp>> {
-        let qp = self.due.get_mut(self.head)?.take()?;
-        self.head = self.head.wrapping_add(1) % SLOTS;
-        self.len = self.len.saturating_sub(1);
-        Some(qp)
+    /// Whether no more queue pairs are remembered, until those that are due have transmitted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len >= SLOTS
     }
 
     /// Whether the call chain may send nothing more.
@@ -150,10 +145,28 @@ impl RunQueue {
         self.budget = self.budget.saturating_sub(packets);
     }
 
-    /// Lets all that are due transmit, and those that become due meanwhile.
-    fn drain(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        while let Some(qp) = self.pop() {
-            Qp::transmit(&qp, cx, irqs, self);
+    /// Lets all that are due transmit, and those that become due meanwhile. What several send leaves together.
+    pub(crate) fn drain(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        loop {
+            let len = core::mem::take(&mut self.len);
+            self.gathers = len > 1;
+            match self.due.get_mut(..len) {
+                None | Some([]) => break,
+                Some([qp]) => {
+                    if let Some(qp) = qp.take() {
+                        Qp::transmit(&qp, cx, irqs, self);
+                    }
+                }
+                Some(several) => {
+                    let mut qps = [const { None }; SLOTS];
+                    for (to, from) in qps.iter_mut().zip(several) {
+                        *to = from.take();
+                    }
+                    let qps = qps.get(..len).unwrap_or_default();
+                    // Nobody else sends what they have.
+                    irqs.undisturbed(cx, |cx| Qp::transmit_together(qps, cx, irqs, self));
+                }
+            }
         }
         self.flush(cx, irqs);
     }

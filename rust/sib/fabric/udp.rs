@@ -417,6 +417,9 @@ impl<'a> Arrival<'a> {
             damage: None,
         };
         let (irqs, run) = (self.irqs, &mut *self.run);
+        if run.is_full() {
+            run.drain(cx, irqs);
+        }
         match &dest.place {
             Place::Hca(hca, port) => hca.receive(cx, irqs, run, *port, segment),
             Place::Switch(port) => self.fabric.carry(cx, irqs, run, *port, segment),

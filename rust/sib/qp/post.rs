@@ -59,7 +59,7 @@ use rdma::{
 struct Visit {
     /// When it was rung.
     from: Instant,
-    /// One message of one packet was sent at once.
+    /// One message of one packet was sent at once, and by this processor.
     single: bool,
     /// Messages that were not sent at once.
     left_over: Option<u32>,
@@ -97,7 +97,7 @@ pub(crate) fn doorbell(
             let at_once = answered || pays || !qp.pd.pace.is_hurried(now);
             visit = Some(Visit {
                 from: now,
-                single: at_once && !pays && waiting == 1,
+                single: at_once && !pays && waiting == 1 && !state.is_steered(),
                 left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
             });
             Ok(at_once)

@@ -18,10 +18,7 @@ use super::{
     State, //
 };
 use crate::{
-    convoy::{
-        Seats,
-        SEATS, //
-    },
+    convoy::SEATS,
     fabric::{
         Address,
         Lane,
@@ -234,6 +231,12 @@ impl State {
         transmitter.is_some_and(|own| own.lane.is_far())
     }
 
+    /// Whether another processor sends the requests.
+    pub(super) fn is_steered(&self) -> bool {
+        let transmitter = self.transmitter.as_ref();
+        transmitter.is_some_and(|own| own.steering.is_some())
+    }
+
     /// Whether somebody transmits.
     pub(super) fn is_busy(&self) -> bool {
         self.transmitter.is_none()
@@ -347,7 +350,7 @@ impl Qp {
 
     /// Sends what several queue pairs have to send, within the budget of the call chain, and has it leave together.
     pub(crate) fn transmit_together(
-        qps: &Seats,
+        qps: &[Option<Held<Self>>],
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
