@@ -10,8 +10,6 @@
 //! What a queue pair sends must not overtake what it has sent before, which may wait on the other processor. So all its
 //! requests go the same way, whoever sends them, until there has been no such convoy for a [while](HOLD) and all are
 //! acknowledged.
-//!
-//! Requests that bring nothing, as those of RDMA READ, do not begin it: they have been found to be slower then.
 
 use crate::fabric;
 use kernel::cpu::CpuId;

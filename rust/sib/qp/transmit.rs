@@ -168,20 +168,17 @@ impl Transmitter {
     ///
     /// What is not may still wait for a processor, and is not to be overtaken by requests that another one sends.
     fn cpu(&mut self, offered: Option<Steering>, alone: bool) -> Option<CpuId> {
-        let opcode = self.segment.header.bth.opcode;
-        if !opcode.is_request() {
+        if !self.segment.header.bth.opcode.is_request() {
             return None;
         }
         if alone {
             self.steering = self.steering.filter(|steering| !steering.is_over());
         }
-        if opcode.has_payload() {
-            let fits = |new: &Steering| {
-                let goes_on = |old: Steering| old.cpu() == new.cpu();
-                alone || self.steering.is_none_or(goes_on)
-            };
-            self.steering = offered.filter(fits).or(self.steering);
-        }
+        let fits = |new: &Steering| {
+            let goes_on = |old: Steering| old.cpu() == new.cpu();
+            alone || self.steering.is_none_or(goes_on)
+        };
+        self.steering = offered.filter(fits).or(self.steering);
         self.steering.as_ref().map(Steering::cpu)
     }
 
