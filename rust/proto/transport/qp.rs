@@ -204,9 +204,9 @@ where
         self.requester.progress()
     }
 
-    /// The first PSN of requests that is not acknowledged.
-    pub fn acked(&self) -> Psn {
-        self.requester.acked()
+    /// Whether all requests that have been sent are acknowledged.
+    pub fn is_all_acked(&self) -> bool {
+        self.requester.is_all_acked()
     }
 
     /// Number of work requests of the send queue that have not been sent to their end.
@@ -726,6 +726,16 @@ where
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether [`Self::on_timeout`] would ask the peer again at `now`, unless it is [put off](Self::put_off).
+    pub fn would_remind(&self, now: Instant) -> bool {
+        self.requester.would_remind(now)
+    }
+
+    /// What was sent still waits in this host at `now`, so that no answer to it is late.
+    pub fn put_off(&mut self, now: Instant) {
+        self.requester.put_off(now, &self.config);
     }
 
     /// Does what is due at `now`, and returns what that was. Harmless when called early.

@@ -25,6 +25,7 @@
 
 mod asking;
 mod credits;
+mod doubt;
 mod reminder;
 mod response;
 mod retry;
@@ -53,6 +54,7 @@ use crate::transport::wqe::{
 use asking::Asking;
 use core::ops::DerefMut;
 use credits::Credits;
+use doubt::Doubt;
 use reminder::Reminder;
 pub use retry::Lapse;
 use retry::Timer;
@@ -151,6 +153,7 @@ pub(super) struct Requester<S> {
     rnr_retries_left: u8,
     timer: Timer,
     reminder: Reminder,
+    doubt: Option<Doubt>,
     /// Value of `acked` for which a missing answer was asked for again already.
     repaired: Option<Psn>,
     parked: Option<Parked>,
@@ -187,6 +190,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             rnr_retries_left: 0,
             timer: Timer::Off,
             reminder: Reminder::default(),
+            doubt: None,
             repaired: None,
             parked: None,
             local: None,
@@ -208,6 +212,17 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.part_end = config.sq_psn;
         self.asking = Asking::new(config.sq_psn);
         self.renew(config);
+    }
+
+    /// Where it is now.
+    fn mark(&self) -> Mark {
+        Mark {
+            cursor: self.cursor,
+            cursor_psn: self.cursor_psn,
+            sent_end: self.sent_end,
+            part_end: self.part_end,
+            asking: self.asking,
+        }
     }
 
     /// Forgets all work.
@@ -261,6 +276,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Number of work requests that have not been sent to their end.
     pub(super) fn backlog(&self) -> u32 {
         self.head.since(self.cursor.index)
+    }
+
+    /// Whether all that has been sent is acknowledged.
+    pub(super) fn is_all_acked(&self) -> bool {
+        self.acked == self.sent_end
     }
 
     /// The first PSN that is not acknowledged.
@@ -491,6 +511,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.asking = Asking::new(self.acked);
         self.timer = Timer::Off;
         self.reminder = Reminder::default();
+        self.doubt = None;
         self.repaired = None;
         self.parked = None;
         self.local = None;

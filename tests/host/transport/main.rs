@@ -10,6 +10,7 @@ mod ends;
 mod faults;
 mod host;
 mod hostile;
+mod late;
 mod ledger;
 mod migration;
 mod probe;

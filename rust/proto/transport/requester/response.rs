@@ -228,6 +228,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             let left = entry.psn_count.wrapping_sub(self.oldest.packet);
             self.advance(now, covered.min(left), config, env);
         }
+        self.resolve();
         Ok(())
     }
 

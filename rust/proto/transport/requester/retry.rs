@@ -57,6 +57,12 @@ pub enum Lapse {
     Reminder,
 }
 
+/// How long a response may take; `None` is for ever.
+fn ack_timeout(config: &QpConfig) -> Option<Duration> {
+    let nanos = timer::ack_timeout_ns(config.timeout)?;
+    Some(Duration::from_nanos(nanos).max(config.timeout_floor))
+}
+
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Gives the retry counters their full values: there was progress.
     pub(in crate::transport) fn renew(&mut self, config: &QpConfig) {
@@ -77,12 +83,24 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             self.reminder.disarm();
             return;
         }
-        let timeout = timer::ack_timeout_ns(config.timeout)
-            .map(|nanos| Duration::from_nanos(nanos).max(config.timeout_floor));
+        let timeout = ack_timeout(config);
         if let Some(timeout) = timeout {
             self.timer = Timer::Ack(now.after(timeout));
         }
         self.reminder.arm(now, timeout, config.reminder_floor);
+    }
+
+    /// Whether an answer seems to be late.
+    pub(in crate::transport) fn would_remind(&self, now: Instant) -> bool {
+        self.reminder.due().is_some_and(|at| at <= now)
+    }
+
+    /// What was sent still waits in this host, so an answer that seems to be late may yet come. The ACK timeout runs on.
+    pub(in crate::transport) fn put_off(&mut self, now: Instant, config: &QpConfig) {
+        if self.would_remind(now) {
+            self.reminder
+                .arm(now, ack_timeout(config), config.reminder_floor);
+        }
     }
 
     /// Sends everything again that is not acknowledged.
@@ -92,6 +110,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.cursor_psn = self.acked;
         self.asking.on_go_back();
         self.reminder.on_go_back();
+        self.doubt = None;
         self.restart_timer(now, config);
     }
 
@@ -199,10 +218,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Sends what is overdue again, without prejudice to the timer.
     fn remind(&mut self, now: Instant, config: &QpConfig) {
         let timer = self.timer;
+        let doubt = self.doubt();
         self.reminder.on_reminded();
         self.throttle(1);
         self.window.on_silence(config);
         self.go_back(now, config);
+        self.doubt = doubt;
         self.timer = timer;
     }
 
@@ -221,7 +242,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 self.retry(now, config, env);
                 return Lapse::Timeout;
             }
-            _ if self.reminder.due().is_some_and(|at| at <= now) => {
+            _ if self.would_remind(now) => {
                 if !self.is_asked() {
                     self.ask(now, config);
                     return Lapse::None;

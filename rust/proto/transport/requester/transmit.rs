@@ -3,7 +3,6 @@
 //! From work requests to segments.
 
 use super::retry::Timer;
-use super::Mark;
 use super::Position;
 use super::Requester;
 use crate::time::Instant;
@@ -62,13 +61,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if room == 0 || self.is_throttled(config) {
             return None;
         }
-        let before = Mark {
-            cursor: self.cursor,
-            cursor_psn: self.cursor_psn,
-            sent_end: self.sent_end,
-            part_end: self.part_end,
-            asking: self.asking,
-        };
+        let before = self.mark();
         let (segment, psns, complete) = self.build(config, limits, room)?;
         self.before = before;
         // INVARIANT: The cursor was before `begun` and its work request has at least `psns` PSNs left.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers that come later than usual.
+
+use crate::rules::{
+    deliver,
+    pair, //
+};
+use crate::world::{
+    wqe,
+    Node, //
+};
+use proto::time::{
+    Duration,
+    Instant, //
+};
+use proto::transport::{
+    Lapse,
+    SendOp,
+    TxSegment, //
+};
+
+const COUNT: usize = 20;
+
+/// Two nodes on a network.
+fn network() -> [Node; 2] {
+    pair(|config| {
+        config.reminder_floor = Duration::from_nanos(10_000);
+        config.max_unacked = 64;
+    })
+}
+
+fn post(node: &mut Node) {
+    node.post(wqe(0, SendOp::Write, 10, 0), vec![0; 10]);
+}
+
+/// Packets and their payload.
+type Packets = Vec<(TxSegment, Vec<u8>)>;
+
+/// One node, which has been reminded of its messages, and the time; the other one; the packets, and the one sent again.
+fn reminded() -> (Node, Node, Packets, Packets, Instant) {
+    let [mut one, two] = network();
+    for _ in 0..COUNT {
+        post(&mut one);
+    }
+    let packets = one.poll_all(0);
+    assert_eq!(packets.len(), COUNT);
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::Reminder);
+    let again = one.poll_all(due.nanos());
+    assert_eq!(again.len(), 1);
+    (one, two, packets, again, due)
+}
+
+#[test]
+fn what_has_not_left_is_not_late() {
+    let [mut one, _] = network();
+    post(&mut one);
+    one.poll_all(0);
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    assert!(one.qp.would_remind(due));
+    one.qp.put_off(due);
+    assert!(!one.qp.would_remind(due));
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::None);
+    assert!(one.poll_all(due.nanos()).is_empty());
+    let later = one.qp.next_deadline().expect("nobody will ask");
+    assert!(later > due);
+    assert_eq!(one.qp.on_timeout(later, &mut one.host), Lapse::Reminder);
+    assert_eq!(one.poll_all(later.nanos()).len(), 1);
+}
+
+/// Putting off does not move the ACK timeout.
+#[test]
+fn what_never_leaves_runs_into_the_timeout() {
+    let [mut one, _] = network();
+    post(&mut one);
+    one.poll_all(0);
+    for _ in 0..1_000_000 {
+        let due = one.qp.next_deadline().expect("nobody will ask");
+        one.qp.put_off(due);
+        match one.qp.on_timeout(due, &mut one.host) {
+            Lapse::None => {}
+            lapse => return assert_eq!(lapse, Lapse::Timeout),
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn what_was_late_is_not_sent_again() {
+    let (mut one, mut two, packets, again, due) = reminded();
+    deliver(&mut two, &packets[..COUNT / 2]);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), COUNT / 2);
+    assert!(one.poll_all(due.nanos()).is_empty());
+    // The window is what it was, too.
+    for _ in 0..COUNT {
+        post(&mut one);
+    }
+    let more = one.poll_all(due.nanos());
+    assert_eq!(more.len(), COUNT);
+    assert_eq!(
+        more[0].0.header.bth.psn,
+        packets[0].0.header.bth.psn.add(COUNT as u32)
+    );
+    deliver(&mut two, &packets[COUNT / 2..]);
+    deliver(&mut two, &again);
+    deliver(&mut two, &more);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2 * COUNT);
+    assert_eq!(one.qp.next_deadline(), None);
+}
+
+#[test]
+fn what_was_lost_is_sent_again() {
+    let (mut one, mut two, packets, again, due) = reminded();
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    let mut rest = one.poll_all(due.nanos());
+    assert!(!rest.is_empty());
+    assert_eq!(rest[0].0.header.bth.psn, packets[1].0.header.bth.psn);
+    while !rest.is_empty() {
+        deliver(&mut two, &rest);
+        deliver(&mut one, &two.poll_all(0));
+        rest = one.poll_all(due.nanos());
+    }
+    assert_eq!(one.host.sent.len(), COUNT);
+}
+
+/// Some of what followed is lost although the answer came late: the next reminder finds that.
+#[test]
+fn a_late_answer_does_not_hide_a_loss() {
+    let (mut one, mut two, packets, again, _) = reminded();
+    deliver(&mut two, &packets[..COUNT / 2]);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    for _ in 0..COUNT {
+        let Some(due) = one.qp.next_deadline() else {
+            break;
+        };
+        assert_ne!(one.qp.on_timeout(due, &mut one.host), Lapse::Timeout);
+        loop {
+            let packets = one.poll_all(due.nanos());
+            if packets.is_empty() {
+                break;
+            }
+            deliver(&mut two, &packets);
+            deliver(&mut one, &two.poll_all(due.nanos()));
+        }
+    }
+    assert_eq!(one.host.sent.len(), COUNT);
+}
