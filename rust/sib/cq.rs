@@ -132,6 +132,16 @@ struct State {
     overrun: bool,
 }
 
+impl State {
+    /// Completions that nobody has polled.
+    fn pending(&self) -> u32 {
+        match &self.entries {
+            Entries::User(producer) => producer.pending(),
+            Entries::Kernel(list) => list.len as u32,
+        }
+    }
+}
+
 /// A completion queue.
 #[pin_data]
 pub(crate) struct Cq {
@@ -241,11 +251,7 @@ pub(crate) fn req_notify(cx: &mut Cx<'_, Unlocked>, cq: &Cq, notify: Notify) -> 
     } else {
         state.armed = Armed::Any;
     }
-    let pending = match &state.entries {
-        Entries::User(producer) => producer.pending() > 0,
-        Entries::Kernel(list) => list.len > 0,
-    };
-    notify.report_missed && pending
+    notify.report_missed && state.pending() > 0
 }
 
 impl Cq {
@@ -258,15 +264,19 @@ impl Cq {
     pub(crate) fn show(&self, cx: &mut Cx<'_, Unlocked>, detail: &mut Detail<'_>) -> Result {
         let (pending, armed, overrun) = {
             let state = cx.lock(&self.state);
-            let pending = match &state.entries {
-                Entries::User(producer) => producer.pending(),
-                Entries::Kernel(list) => list.len as u32,
-            };
-            (pending, state.armed as u8, state.overrun)
+            (state.pending(), state.armed as u8, state.overrun)
         };
         detail.number(c"pending", u64::from(pending))?;
         detail.number(c"armed", u64::from(armed))?;
         detail.number(c"overrun", u64::from(overrun))
+    }
+
+    /// Whether there are completions that nobody has polled.
+    pub(crate) fn has_pending<L, I: Irq>(&self, mut cx: Cx<'_, L, I>) -> bool
+    where
+        CqLock: After<L>,
+    {
+        cx.lock(&self.state).pending() > 0
     }
 
     /// Adds a completion. `solicited` is whether a client that waits for solicited ones wants it.

@@ -6,7 +6,9 @@
 //! more. A task that waits for answers is served best if it sends at once by itself. One that posts message upon
 //! message is held up by that: it comes back as soon as it is let go, without a completion or a request of its peer.
 //! That tells them apart. What such a task posts [waits for more](crate::convoy), until there is so much that sending
-//! it pays, or no more comes. A message of several packets pays by itself.
+//! it pays, or no more comes. A message of several packets pays by itself, and is not held up; but if who posts it is in a
+//! hurry, [another processor](crate::steering) may send it. Such messages often have a completion each, which is there
+//! before they have been posted to the end: who leaves it unseen does not wait for it.
 //!
 //! This is for reliable connections alone. What waits may be sent on another processor than what was posted before or
 //! comes after, and a network device without queues, such as `lo` or veth, then lets the one overtake the other. Reliable
@@ -37,12 +39,23 @@ pub(crate) struct Patience {
     pub(crate) limit: Instant,
 }
 
+/// What a doorbell has brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Messages of one packet.
+    Single,
+    /// One of several packets at least.
+    Bulk,
+}
+
 /// The pace of a program, or whoever owns a protection domain, that rings doorbells for messages that leave the host.
 pub(crate) struct Pace {
     /// When the last doorbell that has brought something was done, in nanoseconds.
     left: Atomic<u64>,
     /// How long it has taken to send a packet at once, in nanoseconds.
-    took: Atomic<u64>,
+    single: Atomic<u64>,
+    /// The same for several.
+    bulk: Atomic<u64>,
 }
 
 impl Pace {
@@ -50,19 +63,28 @@ impl Pace {
     pub(crate) const fn new() -> Self {
         Self {
             left: Atomic::new(0),
-            took: Atomic::new(0),
+            single: Atomic::new(0),
+            bulk: Atomic::new(0),
         }
     }
 
-    /// Whether who comes `now` is in a hurry.
-    pub(crate) fn is_hurried(&self, now: Instant) -> bool {
-        let pause = now.nanos().saturating_sub(self.left.load(Relaxed));
-        pause < self.took.load(Relaxed).wrapping_shr(HURRY_SHIFT)
+    /// How long it has taken to send so much.
+    fn took(&self, load: Load) -> &Atomic<u64> {
+        match load {
+            Load::Single => &self.single,
+            Load::Bulk => &self.bulk,
+        }
     }
 
-    /// Until when a message that is posted `now` waits for others.
+    /// Whether who comes `now` with `load` is in a hurry.
+    pub(crate) fn is_hurried(&self, now: Instant, load: Load) -> bool {
+        let pause = now.nanos().saturating_sub(self.left.load(Relaxed));
+        pause < self.took(load).load(Relaxed).wrapping_shr(HURRY_SHIFT)
+    }
+
+    /// Until when a message of one packet that is posted `now` waits for others.
     pub(crate) fn patience(&self, now: Instant) -> Patience {
-        let took = self.took.load(Relaxed);
+        let took = self.single.load(Relaxed);
         let after =
             |shift| Instant::from_nanos(now.nanos().saturating_add(took.wrapping_shl(shift)));
         Patience {
@@ -71,11 +93,12 @@ impl Pace {
         }
     }
 
-    /// The doorbell that was rung at `from` is done `now`. `single` says that it has sent one message of one packet.
-    pub(crate) fn leave(&self, from: Instant, now: Instant, single: bool) {
-        if single {
+    /// The doorbell that was rung at `from` is done `now`. `sent` says that this processor has sent a message of the
+    /// kind, and nothing else.
+    pub(crate) fn leave(&self, from: Instant, now: Instant, sent: Option<Load>) {
+        if let Some(load) = sent {
             let took = now.nanos().saturating_sub(from.nanos());
-            self.took.store(took.min(MAX_TOOK_NS), Relaxed);
+            self.took(load).store(took.min(MAX_TOOK_NS), Relaxed);
         }
         self.left.store(now.nanos(), Relaxed);
     }

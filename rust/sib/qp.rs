@@ -64,7 +64,8 @@ use crate::{
     payload::Source,
     pd::Pd,
     run::RunQueue,
-    srq::Srq, //
+    srq::Srq,
+    steering::Course, //
 };
 use absence::Absence;
 use env::{
@@ -174,6 +175,7 @@ struct State {
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
     transmitter: Option<KBox<Transmitter>>,
+    course: Course,
     /// The attributes that the client set, for queries.
     attr: QpAttr,
     /// When the timer is set to expire.
@@ -520,6 +522,20 @@ impl Qp {
         }
     }
 
+    /// Whether an answer seems to be late, while what was sent may still wait for another processor.
+    fn is_held_up(&self, cx: &mut Cx<'_, Unlocked>, now: Instant) -> bool {
+        let (address, cpu) = {
+            let state = cx.lock(&self.state);
+            match state.course.of_requests() {
+                Some(cpu) if state.machine.would_remind(now) => {
+                    (self.address(state.machine.config()), cpu)
+                }
+                _ => return false,
+            }
+        };
+        self.hca.is_waited_for(cx, &address, cpu)
+    }
+
     /// Tells the clients what has happened.
     fn report(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let events = core::mem::take(&mut cx.lock(&self.state).events);
@@ -640,6 +656,8 @@ impl Expire for Qp {
     type Mode = Soft;
 
     fn expire(this: &Held<Qp>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let now = Instant::from_nanos(rdma::time::now_ns());
+        let held_up = this.is_held_up(&mut cx, now);
         {
             let mut guard = cx.lock(&this.state);
             let (state, cx) = guard.split();
@@ -650,7 +668,9 @@ impl Expire for Qp {
             } else {
                 0
             };
-            let now = Instant::from_nanos(rdma::time::now_ns());
+            if held_up {
+                state.machine.put_off(now);
+            }
             state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
                 let lapse = machine.on_timeout(now, env);
                 this.note(counters::of_lapse(lapse));

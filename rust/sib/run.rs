@@ -46,6 +46,8 @@ pub(crate) struct RunQueue {
     gathers: bool,
     /// Who may send all that.
     steering: Option<Steering>,
+    /// What has come says that the peer is in a hurry.
+    hurried: bool,
 }
 
 impl RunQueue {
@@ -63,6 +65,7 @@ impl RunQueue {
             order: Order::default(),
             gathers: false,
             steering: None,
+            hurried: false,
         };
         let result = body(cx, &mut run);
         run.drain(cx, irqs);
@@ -94,6 +97,16 @@ impl RunQueue {
     /// Who may send what a queue pair has to send.
     pub(crate) fn steering(&self) -> Option<Steering> {
         self.steering
+    }
+
+    /// A request has come, whose sender has not waited for the answers to those before it, or has.
+    pub(crate) fn hurry(&mut self, hurried: bool) {
+        self.hurried = hurried;
+    }
+
+    /// Whether the one that has come last is of who has not waited.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.hurried
     }
 
     /// What has been sent is the last of its queue pair for now.

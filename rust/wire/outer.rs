@@ -61,6 +61,10 @@ struct Raw {
     cookie: U64,
 }
 
+/// The flag of a request whose sender has not waited for the answers to those before it. It is a hint: what the receiver
+/// does is the same, but another of its processors may do it.
+pub const HURRIED: u8 = 1;
+
 /// What follows the outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -102,7 +106,7 @@ impl Kind {
 pub struct Outer {
     /// What follows.
     pub kind: Kind,
-    /// None is defined: sent as 0, ignored on receipt.
+    /// [`HURRIED`] is defined. The others are sent as 0, and ignored on receipt.
     pub flags: u8,
     /// The cookie of the receiving end, as it said in its [`control::Hello`]; 0 while the sender
     /// does not know it.

@@ -4,7 +4,7 @@
 # vm-long: --kernel debug --timeout 900
 #
 # Between two switches of one host, what a task posts message upon message is sent by another
-# processor, and what waits for answers is not. Cables and devices go while that one sends.
+# processor, and what waits for answers is not, be it short or long. Cables and devices go while that one sends.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -56,9 +56,19 @@ steered ib_write_bw -F -s 8 -n $messages
 step "and on 16 queue pairs"
 steered ib_write_bw -F -s 8 -q 16 -n $((messages / 16))
 
-step "It does not send what waits for answers"
-shared ib_write_lat -F -s 8 -n $((messages / 10))
-[ $((BY_OTHER * 4)) -lt $BY_POSTER ] || fail "it does"
+step "and long messages"
+steered ib_write_bw -F -s 65536 -n $((messages / 50))
+
+step "and what is asked for by RDMA READ"
+steered ib_read_bw -F -s 65536 -n $((messages / 50))
+echo "$BY_OTHER $BY_POSTER" | awk '{ exit !($1 * 8 > $2 && $2 * 8 > $1) }' || [ -z $hurries ] ||
+	fail "one of them does all"
+
+for tool in "ib_write_lat -s 8" "ib_write_lat -s 65536" "ib_read_lat -s 65536"; do
+	step "It does not send what waits for answers: $tool"
+	shared $tool -F -n $((messages / 10))
+	[ $((BY_OTHER * 4)) -lt $BY_POSTER ] || fail "it does"
+done
 
 step "No byte is wrong"
 run user data -a sib0 -b sib1 -t rc -n 5

@@ -125,6 +125,12 @@ impl Lanes {
         Ok(())
     }
 
+    /// Whether packets wait for `cpu`.
+    pub(super) fn has_waiting(&self, cpu: CpuId) -> bool {
+        let lane = self.0.get(cpu.as_u32() as usize);
+        lane.is_some_and(|lane| lane.len() > 0)
+    }
+
     /// Has nothing be sent any more, and drops what waits. May sleep. Nobody adds anything any more.
     pub(super) fn close(&self) {
         for lane in &self.0 {

@@ -270,6 +270,11 @@ where
         irqs.undisturbed(cx, |_| self.lanes.add(cpu, packet, path))
     }
 
+    /// Whether packets wait for `cpu` to send them.
+    pub fn is_waited_for(&self, cpu: CpuId) -> bool {
+        self.lanes.has_waiting(cpu)
+    }
+
     /// Ends reception and closes the socket. After the return no hook runs, and nothing is sent.
     pub fn close(self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
         drop(self);

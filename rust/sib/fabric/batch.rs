@@ -109,6 +109,8 @@ impl Outbox {
         segment: &Segment<'_>,
         order: &Order,
     ) -> Option<()> {
+        // Elsewhere the receiver has processors of his own.
+        let cpu = order.cpu.filter(|_| way.path.is_inside());
         let len = segment.source.len();
         let chunk = packet_len(len, segment.span)?;
         for at in 0..segment.span {
@@ -117,9 +119,8 @@ impl Outbox {
             let part = len.checked_sub(from)?.min(chunk.get());
             header.set_payload_len(part).ok()?;
             let size = outer::LEN.checked_add(header.packet_len())?;
-            let fits = |open: &Open| {
-                open.batch.takes(size) && open.way.is_same(way) && open.cpu == order.cpu
-            };
+            let fits =
+                |open: &Open| open.batch.takes(size) && open.way.is_same(way) && open.cpu == cpu;
             let batch = if segment.damage.is_some() {
                 Some(Batch::single(size)?)
             } else if self.open.as_ref().is_some_and(fits) {
@@ -134,12 +135,18 @@ impl Outbox {
                 self.open = Some(Open {
                     batch,
                     way: way.try_clone()?,
-                    cpu: order.cpu,
+                    cpu,
                 });
             }
             let Open { batch, .. } = self.open.as_mut()?;
             let payload = (segment.source, from, part);
-            let fill = |tail: &mut Tail<'_>| write(tail, size, &header, cookie, payload);
+            let hurried = cpu.is_some() && header.bth.opcode.is_request();
+            let outer = Outer {
+                kind: Kind::Data,
+                flags: if hurried { outer::HURRIED } else { 0 },
+                cookie,
+            };
+            let fill = |tail: &mut Tail<'_>| write(tail, size, &outer, &header, payload);
             let buffer = batch.skb.append_with(size, fill)?;
             packet::finish::<KernelCrc>(&header, buffer.get_mut(outer::LEN..)?).ok()?;
             if let Some(roll) = segment.damage {
@@ -166,15 +173,10 @@ fn packet_len(len: usize, span: u32) -> Option<NonZeroUsize> {
 fn write(
     tail: &mut Tail<'_>,
     size: usize,
+    outer: &Outer,
     header: &Header,
-    cookie: u64,
     (source, from, len): (&Source<'_>, usize, usize),
 ) -> Option<()> {
-    let outer = Outer {
-        kind: Kind::Data,
-        flags: 0,
-        cookie,
-    };
     let mut head = [0; outer::LEN + header::MAX_LEN];
     let start = outer.emit(&mut head).ok()?;
     let more = header.emit(head.get_mut(start..)?).ok()?;

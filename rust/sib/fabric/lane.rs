@@ -21,6 +21,7 @@ use crate::counters::Counter;
 use crate::hca::Hca;
 use crate::qp::Qp;
 use crate::rail::Place;
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -240,6 +241,21 @@ impl Hca {
             straight,
             far: passage == Passage::Cut,
         }
+    }
+
+    /// Whether packets wait for `cpu` to send them the way to `address`.
+    pub(crate) fn is_waited_for(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        address: &Address,
+        cpu: CpuId,
+    ) -> bool {
+        let Some(place) = self.place(cx, address.port) else {
+            return false;
+        };
+        let guard = cx.lock(&place.fabric().state);
+        let way = guard.way_to(place.cable(), address.dlid);
+        way.is_some_and(|way| way.is_waited_for(cpu))
     }
 
     fn straight(

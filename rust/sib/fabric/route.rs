@@ -346,6 +346,15 @@ impl State {
         self.ends.get(usize::from(out.get()))
     }
 
+    /// The way of datagrams from `port` to `dlid`, if there is one.
+    pub(super) fn way_to(&self, port: PortNum, dlid: Lid) -> Option<&Way> {
+        match (self.way_out(port, dlid)?, &self.own) {
+            (End::Cable(cable), _) => Some(&cable.way),
+            (End::Hca(..), Some(own)) => Some(&own.way),
+            _ => None,
+        }
+    }
+
     /// Where the switch sends a segment that came in on `in_port`. Counts it.
     fn relay(&mut self, in_port: PortNum, segment: &Segment<'_>) -> Verdict {
         let vl15 = segment.is_vl15();

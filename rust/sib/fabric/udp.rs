@@ -97,6 +97,11 @@ impl Way {
         self.endpoint.ptr_eq(&other.endpoint) && Arc::ptr_eq(&self.path, &other.path)
     }
 
+    /// Whether packets wait for `cpu` to send them.
+    pub(super) fn is_waited_for(&self, cpu: CpuId) -> bool {
+        self.endpoint.socket.is_waited_for(cpu)
+    }
+
     /// Sends a packet of the network layer, or has `cpu` do that if it would receive it too.
     pub(super) fn send(
         &self,
@@ -107,10 +112,8 @@ impl Way {
     ) {
         let socket = &self.endpoint.socket;
         let sent = match cpu {
-            Some(cpu) if self.path.is_inside() => {
-                socket.send_from(cpu, skb, self.path.clone(), cx, irqs)
-            }
-            _ => socket.send(skb, &self.path, cx, irqs),
+            Some(cpu) => socket.send_from(cpu, skb, self.path.clone(), cx, irqs),
+            None => socket.send(skb, &self.path, cx, irqs),
         };
         if sent.is_err() {
             self.endpoint.drops.count(Dropped::Network);
@@ -363,6 +366,7 @@ impl<'a> Arrival<'a> {
         match outer.kind {
             Kind::Data => {
                 let rest = rest.get(outer::LEN..).ok_or(Dropped::Truncated)?;
+                self.run.hurry(outer.flags & outer::HURRIED != 0);
                 self.take_packet(cx, outer.cookie, rest, body)
             }
             Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.from),

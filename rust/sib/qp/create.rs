@@ -35,6 +35,7 @@ use crate::{
         MAX_QP_WR,
         MAX_RD_ATOMIC, //
     },
+    steering::Course,
     table::{
         QpnLayout,
         Table, //
@@ -208,6 +209,7 @@ fn state(
         answered: false,
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
+            course: Course::default(),
         attr: QpAttr {
             cap,
             ..QpAttr::default()

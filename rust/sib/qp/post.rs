@@ -15,6 +15,7 @@ use crate::{
     convoy::Convoy,
     driver::Sib,
     fabric,
+    pace::Load,
     payload::{
         Source,
         MAX_INLINE, //
@@ -59,8 +60,8 @@ use rdma::{
 struct Visit {
     /// When it was rung.
     from: Instant,
-    /// One message of one packet was sent at once, and by this processor.
-    single: bool,
+    /// One message of this kind was sent at once, and by this processor.
+    sent: Option<Load>,
     /// Messages that were not sent at once.
     left_over: Option<u32>,
 }
@@ -93,11 +94,22 @@ pub(crate) fn doorbell(
             }
             let now = fabric::now();
             let answered = core::mem::take(&mut state.answered);
-            let pays = state.machine.config().mtu.packets(longest) > 1;
-            let at_once = answered || pays || !qp.pd.pace.is_hurried(now);
+            let load = match state.machine.config().mtu.packets(longest) {
+                0 | 1 => Load::Single,
+                _ => Load::Bulk,
+            };
+            // Who leaves completions unseen does not wait for them.
+            let waits =
+                answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
+            let hurried = !waits && qp.pd.pace.is_hurried(now, load);
+            if hurried && load == Load::Bulk {
+                state.course.offer();
+            }
+            let at_once = !hurried || load == Load::Bulk;
+            let by_itself = waiting == 1 && state.course.of_requests().is_none();
             visit = Some(Visit {
                 from: now,
-                single: at_once && !pays && waiting == 1 && !state.is_steered(),
+                sent: (!hurried && by_itself).then_some(load),
                 left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
             });
             Ok(at_once)
@@ -110,7 +122,7 @@ pub(crate) fn doorbell(
             let patience = pace.patience(visit.from);
             Convoy::join(cx, irqs, run, &qp, messages, &patience);
         }
-        pace.leave(visit.from, fabric::now(), visit.single);
+        pace.leave(visit.from, fabric::now(), visit.sent);
         Ok(())
     })
 }

@@ -27,7 +27,6 @@ use crate::{
     },
     payload::Source,
     run::RunQueue, //
-    steering::Steering,
 };
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -47,6 +46,7 @@ use rdma::sync::{
     Unlocked, //
 };
 use wire::header::Header;
+use wire::opcode::Service;
 
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
@@ -62,8 +62,6 @@ pub(super) struct Transmitter {
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
     end: Option<Held<Qp>>,
-    /// Who sends the requests that leave the host.
-    steering: Option<Steering>,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
     /// That, or another short answer.
@@ -111,7 +109,6 @@ impl Transmitter {
             lane: Lane::unknown(),
             fresh: false,
             end: None,
-            steering: None,
             last: false,
             reply <- Reply::none(),
             waits: false,
@@ -164,24 +161,6 @@ impl Transmitter {
         sealed.map_err(|_| WcStatus::LocLenErr)
     }
 
-    /// The processor that sends the segment, if that is another one; `alone` says that all before it is acknowledged.
-    ///
-    /// What is not may still wait for a processor, and is not to be overtaken by requests that another one sends.
-    fn cpu(&mut self, offered: Option<Steering>, alone: bool) -> Option<CpuId> {
-        if !self.segment.header.bth.opcode.is_request() {
-            return None;
-        }
-        if alone {
-            self.steering = self.steering.filter(|steering| !steering.is_over());
-        }
-        let fits = |new: &Steering| {
-            let goes_on = |old: Steering| old.cpu() == new.cpu();
-            alone || self.steering.is_none_or(goes_on)
-        };
-        self.steering = offered.filter(fits).or(self.steering);
-        self.steering.as_ref().map(Steering::cpu)
-    }
-
     /// Sends the segment: along the lane if that is good for it, else the long way.
     fn send(
         &mut self,
@@ -228,10 +207,20 @@ impl State {
         transmitter.is_some_and(|own| own.lane.is_far())
     }
 
-    /// Whether another processor sends the requests.
-    pub(super) fn is_steered(&self) -> bool {
-        let transmitter = self.transmitter.as_ref();
-        transmitter.is_some_and(|own| own.steering.is_some())
+    /// The processor that sends a segment that leaves the host, if that is another one; `alone` says that before it all
+    /// was acknowledged.
+    fn steer(&mut self, own: &Transmitter, alone: bool, run: &RunQueue) -> Option<CpuId> {
+        let bth = &own.segment.header.bth;
+        if !own.lane.is_far() || bth.opcode.service() != Service::Rc {
+            return None;
+        }
+        if bth.opcode.is_request() {
+            self.course.of_request(run.steering(), alone)
+        } else {
+            // One of a single packet leaves with others, if at all.
+            self.course
+                .of_answer(run.is_hurried() && own.segment.span > 1)
+        }
     }
 
     /// Whether somebody transmits.
@@ -256,6 +245,7 @@ impl State {
         }
         // To find nothing costs nothing, and is no reason for somebody else to look.
         let has_output = self.machine.has_output();
+        let alone = self.machine.is_all_acked();
         let exhausted = has_output && run.is_exhausted();
         if has_output && !exhausted && own.fetch(qp, self, cx) {
             if own.end.is_none() {
@@ -263,10 +253,9 @@ impl State {
             }
             own.last = !self.machine.has_output();
             run.charge(own.segment.span);
-            let alone = self.machine.acked() == own.segment.header.bth.psn;
             run.order(Order {
                 more: self.machine.backlog(),
-                cpu: own.cpu(run.steering(), alone),
+                cpu: self.steer(&own, alone, run),
             });
             return Step::Send(own);
         }
