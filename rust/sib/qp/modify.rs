@@ -65,7 +65,7 @@ use wire::{
 const ACK_TIMEOUT_FLOOR: Duration = Duration::from_nanos(20_000_000);
 
 /// How soon an answer that is overdue is asked for again where packets travel over UDP, which loses some.
-const REMINDER_FLOOR: Duration = Duration::from_nanos(2_000_000);
+const REMINDER_FLOOR: Duration = Duration::from_nanos(1_000_000);
 
 /// Packets of [`Mtu::B4096`] that may be under way without acknowledgement.
 const MAX_UNACKED: u32 = 256;

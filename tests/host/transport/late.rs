@@ -150,3 +150,42 @@ fn a_late_answer_does_not_hide_a_loss() {
     }
     assert_eq!(one.host.sent.len(), COUNT);
 }
+
+/// Of an RDMA READ one packet is asked for again, so what is more is the first answer.
+#[test]
+fn what_was_read_late_is_not_asked_for_again() {
+    let [mut one, mut two] = network();
+    let mtu = one.qp.config().mtu.bytes();
+    let len = 4 * mtu;
+    for wr_id in 0..2 {
+        one.post(wqe(wr_id, SendOp::Read, len, 0), vec![0; len]);
+    }
+    let requests = one.poll_all(0);
+    assert_eq!(requests.len(), 2);
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::Reminder);
+    let again = one.poll_all(due.nanos());
+    assert_eq!(again.len(), 1);
+    let reth = again[0].0.header.reth.expect("it is a request");
+    assert_eq!(reth.dma_len as usize, mtu);
+
+    deliver(&mut two, &requests);
+    let answers = two.poll_all(0);
+    assert_eq!(answers.len(), 8);
+    let [(first, head), (second, tail), rest @ ..] = &answers[..] else {
+        panic!("there are eight");
+    };
+    let joined = TxSegment::joined_header(&first.header, 1, &second.header).expect("they follow");
+    let payload = [&head[..], tail].concat();
+    one.take_segment(0, &joined, 2, &payload)
+        .expect("it is awaited");
+    assert!(one.poll_all(due.nanos()).is_empty());
+    deliver(&mut two, &again);
+    let repeated = two.poll_all(0);
+    assert_eq!(repeated.len(), 1);
+    deliver(&mut one, rest);
+    deliver(&mut one, &repeated);
+    assert_eq!(one.host.sent.len(), 2);
+    assert!(one.poll_all(due.nanos()).is_empty());
+    assert_eq!(one.qp.next_deadline(), None);
+}

@@ -7,6 +7,8 @@
 //! or a processor busy, the answer to what was sent first is still to come, and acknowledges more than that. Then
 //! the rest is under way as well, and nothing else is sent again.
 //!
+//! Of an RDMA READ one packet is asked for again. What is more than that is of the first answer.
+//!
 //! TCP knows this as forward RTO recovery (RFC 5682).
 
 use super::{
@@ -30,12 +32,13 @@ pub(super) struct Doubt {
 }
 
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
-    /// For who is about to send again what may not be lost; `None` if the answer would not tell. That to an RDMA READ or
-    /// atomic operation is the same the first time and the second.
+    /// For who is about to send again what may not be lost; `None` if the answer would not tell. One of a single packet is
+    /// the same the first time and the second.
     pub(super) fn doubt(&self) -> Option<Doubt> {
         let oldest = self.queue.get(self.oldest.index)?;
-        let is_whole = self.cursor_psn == self.sent_end;
-        (is_whole && !oldest.wqe.op.is_fetch()).then(|| Doubt {
+        let left = oldest.psn_count.wrapping_sub(self.oldest.packet);
+        let tells = !oldest.wqe.op.is_fetch() || left > 1;
+        (tells && self.cursor_psn == self.sent_end).then(|| Doubt {
             end: self.acked.add(1),
             mark: self.mark(),
             window: self.window,

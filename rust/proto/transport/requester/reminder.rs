@@ -24,8 +24,8 @@ const DEVIATION_SHIFT: u32 = 2;
 /// How many deviations above the mean an answer is taken for missing: 4.
 const MARGIN_SHIFT: u32 = 2;
 
-/// Before the first measurement an answer may take this many times the floor: 4.
-const UNKNOWN_SHIFT: u32 = 2;
+/// Before the first measurement an answer may take this many times the floor: 8.
+const UNKNOWN_SHIFT: u32 = 3;
 
 /// The longest time to a reminder, where no ACK timeout ends the wait.
 const LONGEST: Duration = Duration::from_millis(1000);
@@ -141,7 +141,7 @@ mod tests {
     fn waits_as_long_as_is_usual() {
         let mut reminder = Reminder::default();
         reminder.arm(at(0), None, FLOOR);
-        assert_eq!(reminder.due(), Some(at(4_000)));
+        assert_eq!(reminder.due(), Some(at(8_000)));
         for _ in 0..100 {
             reminder.on_sent(at(0), Psn::new(5));
             reminder.on_progress(at(10_000), Psn::new(5));
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn waits_longer_each_time_until_an_answer_was_measured() {
         let mut reminder = Reminder::default();
-        for delay in [4_000, 8_000, 16_000, 32_000] {
+        for delay in [8_000, 16_000, 32_000, 64_000] {
             reminder.arm(at(0), None, FLOOR);
             assert_eq!(reminder.due(), Some(at(delay)));
             reminder.on_go_back();
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn leaves_it_to_the_timeout() {
         let mut reminder = Reminder::default();
-        reminder.arm(at(0), Some(Duration::from_nanos(4_000)), FLOOR);
+        reminder.arm(at(0), Some(Duration::from_nanos(8_000)), FLOOR);
         assert_eq!(reminder.due(), None);
         reminder.arm(at(0), None, Duration::ZERO);
         assert_eq!(reminder.due(), None);
@@ -183,6 +183,6 @@ mod tests {
         reminder.on_go_back();
         reminder.on_progress(at(1_000_000), Psn::new(5));
         reminder.arm(at(0), None, FLOOR);
-        assert_eq!(reminder.due(), Some(at(4_000)));
+        assert_eq!(reminder.due(), Some(at(8_000)));
     }
 }

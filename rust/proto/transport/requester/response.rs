@@ -178,7 +178,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         env: &mut impl Env,
     ) -> Result<(), RxDrop> {
         match placed {
-            Ok(()) => self.advance(now, span, config, env),
+            Ok(()) => {
+                self.advance(now, span, config, env);
+                self.resolve();
+            }
             Err(PlaceError::Failed(status)) => self.fail(status, env),
             Err(PlaceError::Absent) => return Err(RxDrop::Absent),
         }
