@@ -102,7 +102,7 @@ impl Way {
         self.endpoint.socket.is_waited_for(cpu)
     }
 
-    /// Sends a packet of the network layer, or has `cpu` do that if it would receive it too.
+    /// Sends a packet of the network layer, or has `cpu` do that.
     pub(super) fn send(
         &self,
         cx: &mut Cx<'_, Unlocked>,

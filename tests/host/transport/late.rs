@@ -189,3 +189,31 @@ fn what_was_read_late_is_not_asked_for_again() {
     assert!(one.poll_all(due.nanos()).is_empty());
     assert_eq!(one.qp.next_deadline(), None);
 }
+
+/// What was sent without a question is asked about by the last packet, not by all, after a late answer as before.
+#[test]
+fn a_late_answer_does_not_make_all_ask() {
+    const SIGNALED: usize = 6;
+    let [mut one, mut two] = network();
+    for number in 0..10 {
+        let mut wqe = wqe(0, SendOp::Write, 10, 0);
+        wqe.flags.signaled = number < SIGNALED;
+        one.post(wqe, vec![0; 10]);
+    }
+    let packets = one.poll_all(0);
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    let lapse = one.qp.on_timeout(due, &mut one.host);
+    assert_eq!(lapse, Lapse::Reminder);
+    assert_eq!(one.poll_all(due.nanos()).len(), 1);
+    deliver(&mut two, &packets[..SIGNALED]);
+    deliver(&mut one, &two.poll_all(0));
+    assert!(one.poll_all(due.nanos()).is_empty());
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::None);
+    let asking = one.poll_all(due.nanos());
+    let psns: Vec<_> = asking
+        .iter()
+        .map(|(segment, _)| segment.header.bth.psn)
+        .collect();
+    assert_eq!(psns, [packets[9].0.header.bth.psn]);
+}
