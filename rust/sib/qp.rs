@@ -175,6 +175,7 @@ struct State {
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
     transmitter: Option<KBox<Transmitter>>,
+    /// Who sends what leaves the host.
     course: Course,
     /// The attributes that the client set, for queries.
     attr: QpAttr,

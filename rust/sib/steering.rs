@@ -11,7 +11,7 @@
 //! To hand a message over takes as long as to send tens of kilobytes. Who waits for each of his messages never has them
 //! handed over: see [`crate::pace`].
 //!
-//! The peer of such a task is told so by a [flag](wire::outer::HURRIED) in each packet. What he answers at length he
+//! The peer of such a task is told so by a [flag](wire::outer::HURRIED) in each request. What he answers at length he
 //! leaves to another processor as well: the answers to RDMA READ are built on one, and received on the other.
 //!
 //! What a queue pair sends must not overtake what it has sent before, which may wait on the other processor. So all its
@@ -134,8 +134,8 @@ mod tests {
 
     fn over(number: u32) -> Result<Steering> {
         Ok(Steering {
-            cpu: cpu(number)?,
             until: Instant::from_nanos(0),
+            ..steering(number)?
         })
     }
 

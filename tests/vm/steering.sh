@@ -4,7 +4,8 @@
 # vm-long: --kernel debug --timeout 900
 #
 # Between two switches of one host, what a task posts message upon message is sent by another
-# processor, and what waits for answers is not, be it short or long. Cables and devices go while that one sends.
+# processor, and what waits for answers is not, be it short or long. Cables and devices go while
+# that one sends.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"

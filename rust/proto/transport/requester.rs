@@ -153,6 +153,7 @@ pub(super) struct Requester<S> {
     rnr_retries_left: u8,
     timer: Timer,
     reminder: Reminder,
+    /// What a reminder may have been wrong about.
     doubt: Option<Doubt>,
     /// Value of `acked` for which a missing answer was asked for again already.
     repaired: Option<Psn>,

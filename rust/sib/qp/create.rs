@@ -209,7 +209,7 @@ fn state(
         answered: false,
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
-            course: Course::default(),
+        course: Course::default(),
         attr: QpAttr {
             cap,
             ..QpAttr::default()

@@ -4,6 +4,7 @@
 
 use crate::rules::{
     deliver,
+    network,
     operations,
     pair, //
 };
@@ -40,14 +41,6 @@ fn limits(node: &Node) -> TxLimits {
         lmc: 0,
         mtu: Mtu::B4096,
     }
-}
-
-/// Two nodes on a network.
-fn network() -> [Node; 2] {
-    pair(|config| {
-        config.reminder_floor = Duration::from_nanos(10_000);
-        config.max_unacked = 64;
-    })
 }
 
 fn post(node: &mut Node, op: SendOp, signaled: bool) {

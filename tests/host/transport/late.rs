@@ -4,16 +4,13 @@
 
 use crate::rules::{
     deliver,
-    pair, //
+    network, //
 };
 use crate::world::{
     wqe,
     Node, //
 };
-use proto::time::{
-    Duration,
-    Instant, //
-};
+use proto::time::Instant;
 use proto::transport::{
     Lapse,
     SendOp,
@@ -21,14 +18,6 @@ use proto::transport::{
 };
 
 const COUNT: usize = 20;
-
-/// Two nodes on a network.
-fn network() -> [Node; 2] {
-    pair(|config| {
-        config.reminder_floor = Duration::from_nanos(10_000);
-        config.max_unacked = 64;
-    })
-}
 
 fn post(node: &mut Node) {
     node.post(wqe(0, SendOp::Write, 10, 0), vec![0; 10]);

@@ -10,7 +10,10 @@ use crate::world::{
     Node,
     World, //
 };
-use proto::time::Instant;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use proto::transport::{
     QpConfig,
     QpEvent,
@@ -51,6 +54,14 @@ pub(crate) fn pair(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
         node.connect(&config);
     }
     world.nodes
+}
+
+/// Two nodes on a network, which may lose packets.
+pub(crate) fn network() -> [Node; 2] {
+    pair(|config| {
+        config.reminder_floor = Duration::from_nanos(10_000);
+        config.max_unacked = 64;
+    })
 }
 
 pub(crate) fn post(node: &mut Node, wr_id: u64, op: SendOp, len: usize) {
