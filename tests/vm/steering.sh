@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 300
+# vm: --kernel stock --timeout 600
 # vm-long: --kernel debug --timeout 900
 #
 # Between two switches of one host, what a task posts message upon message is sent by another
