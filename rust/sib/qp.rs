@@ -175,6 +175,8 @@ struct State {
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
     transmitter: Option<KBox<Transmitter>>,
+    /// Whether what leaves goes by UDP, as far as who transmits has seen.
+    is_far: bool,
     /// Who sends what leaves the host.
     course: Course,
     /// The attributes that the client set, for queries.

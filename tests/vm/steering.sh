@@ -17,6 +17,8 @@ case $(uname -r) in
 *) messages=50000 rounds=20 hurries=yes ;;
 esac
 
+TRACE=/sys/kernel/tracing
+
 # softirqs CPU: how long it has been in softirqs, in ticks.
 softirqs() {
 	awk -v cpu="cpu$1" '$1 == cpu { print $8 }' /proc/stat
@@ -70,6 +72,17 @@ for tool in "ib_write_lat -s 8" "ib_write_lat -s 65536" "ib_read_lat -s 65536"; 
 	shared $tool -F -n $((messages / 10))
 	[ $((BY_OTHER * 4)) -lt $BY_POSTER ] || fail "it does"
 done
+
+step "Two programs that answer each other send by themselves"
+mount -t tracefs tracefs $TRACE 2>/dev/null
+echo 1 >$TRACE/events/sib/sib_transmit/enable
+pair sib1 sib0 ib_send_lat -F -s 8 -n $((messages / 10))
+echo 0 >$TRACE/events/sib/sib_transmit/enable
+# LID and task of each SEND Only.
+sed -n 's/^ *ib_send_lat-\([0-9]*\) .* slid=\([0-9]*\) .* opcode=0x04 .*/\2 \1/p' $TRACE/trace | sort | uniq -c | tee /tmp/senders
+awk '{ all[$2] += $1; if ($1 > most[$2]) { most[$2] = $1; who[$2] = $3 } }
+	END { for (lid in all) { ends++; tasks[who[lid]]; if (most[lid] * 4 < all[lid] * 3) exit 1 }
+		exit !(ends == 2 && length(tasks) == 2) }' /tmp/senders || [ -z $hurries ] || fail "they do not"
 
 step "No byte is wrong"
 run user data -a sib0 -b sib1 -t rc -n 5

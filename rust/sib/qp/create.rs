@@ -209,6 +209,7 @@ fn state(
         answered: false,
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
+        is_far: false,
         course: Course::default(),
         attr: QpAttr {
             cap,

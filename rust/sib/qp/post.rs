@@ -24,7 +24,10 @@ use crate::{
     run::RunQueue, //
 };
 use kernel::prelude::*;
-use proto::time::Instant;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use proto::transport::{
     PostError,
     QpState,
@@ -56,6 +59,9 @@ use rdma::{
     trace, //
 };
 
+/// How long a doorbell waits for who answers the peer: somewhat longer than an acknowledgement takes.
+const MAX_WAIT: Duration = Duration::from_nanos(100_000);
+
 /// A doorbell for messages that leave the host.
 struct Visit {
     /// When it was rung.
@@ -79,41 +85,24 @@ pub(crate) fn doorbell(
 ) -> Result {
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
-    let mut visit = None;
     RunQueue::with(cx, irqs, |cx, run| -> Result {
-        Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
-            let before = state.machine.backlog();
-            let longest = fetch(state, cx, &qp)?;
-            let waiting = state.machine.backlog();
-            let is_sending = matches!(qp.ty, QpType::Rc)
-                && matches!(state.machine.state(), QpState::Rts)
-                && state.goes_far();
-            // One that brings nothing says nothing about who rings it.
-            if !is_sending || waiting == before {
-                return Ok(true);
+        let mut visit = None;
+        let mut patient = true;
+        loop {
+            let mut early = false;
+            Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
+                early = patient && state.answered && state.only_answers();
+                if early {
+                    return Ok(false);
+                }
+                take_in(state, cx, &qp, &mut visit)
+            })?;
+            if !early {
+                break;
             }
-            let now = fabric::now();
-            let answered = core::mem::take(&mut state.answered);
-            let load = match state.machine.config().mtu.packets(longest) {
-                0 | 1 => Load::Single,
-                _ => Load::Bulk,
-            };
-            // Who leaves completions unseen does not wait for them.
-            let waits =
-                answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
-            let hurried = !waits && qp.pd.pace.is_hurried(now, load);
-            if hurried && load == Load::Bulk {
-                state.course.offer();
-            }
-            let at_once = !hurried || load == Load::Bulk;
-            let by_itself = waiting == 1 && state.course.of_requests().is_none();
-            visit = Some(Visit {
-                from: now,
-                sent: (!hurried && by_itself).then_some(load),
-                left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
-            });
-            Ok(at_once)
-        })?;
+            await_answer(cx, &qp);
+            patient = false;
+        }
         let Some(visit) = visit else {
             return Ok(());
         };
@@ -125,6 +114,58 @@ pub(crate) fn doorbell(
         pace.leave(visit.from, fabric::now(), visit.sent);
         Ok(())
     })
+}
+
+/// Waits until who answers the peer has done so, for a short time.
+///
+/// A program that has got a message answers it while the acknowledgement is on its way. If its peer is in the same
+/// kernel, the processor of that is the one that acknowledges. It would find the answer, send it and have it received, so
+/// that one processor works for both programs, and each waits for all that.
+fn await_answer(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
+    let limit = fabric::now().after(MAX_WAIT);
+    while cx.lock(&qp.state).only_answers() && fabric::now() < limit {
+        core::hint::spin_loop();
+    }
+}
+
+/// Fetches what a doorbell has brought. Returns whether it is sent at once.
+#[inline]
+fn take_in(
+    state: &mut State,
+    cx: &mut Cx<'_, QpLock, Off>,
+    qp: &Qp,
+    visit: &mut Option<Visit>,
+) -> Result<bool> {
+    let before = state.machine.backlog();
+    let longest = fetch(state, cx, qp)?;
+    let waiting = state.machine.backlog();
+    let is_sending = matches!(qp.ty, QpType::Rc)
+        && matches!(state.machine.state(), QpState::Rts)
+        && state.goes_far();
+    // One that brings nothing says nothing about who rings it.
+    if !is_sending || waiting == before {
+        return Ok(true);
+    }
+    let now = fabric::now();
+    let answered = core::mem::take(&mut state.answered);
+    let load = match state.machine.config().mtu.packets(longest) {
+        0 | 1 => Load::Single,
+        _ => Load::Bulk,
+    };
+    // Who leaves completions unseen does not wait for them.
+    let waits = answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
+    let hurried = !waits && qp.pd.pace.is_hurried(now, load);
+    if hurried && load == Load::Bulk {
+        state.course.offer();
+    }
+    let at_once = !hurried || load == Load::Bulk;
+    let by_itself = waiting == 1 && state.course.of_requests().is_none();
+    *visit = Some(Visit {
+        from: now,
+        sent: (!hurried && by_itself).then_some(load),
+        left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
+    });
+    Ok(at_once)
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of

@@ -203,8 +203,13 @@ impl Transmitter {
 impl State {
     /// Whether what is sent now leaves the host, by a connection whose way is known.
     pub(super) fn goes_far(&self) -> bool {
-        let transmitter = self.transmitter.as_ref();
-        transmitter.is_some_and(|own| own.lane.is_far())
+        self.is_far && !self.is_busy()
+    }
+
+    /// Whether somebody transmits to a peer elsewhere, and that is answers: there is no request to send, and none that
+    /// is not acknowledged.
+    pub(super) fn only_answers(&self) -> bool {
+        self.is_far && self.is_busy() && self.machine.backlog() == 0 && self.machine.is_all_acked()
     }
 
     /// The processor that sends a segment that leaves the host, if that is another one; `alone` says that before it all
@@ -239,6 +244,7 @@ impl State {
         own.flight.clear();
         self.take_reply(&mut own, qp, cx);
         let address = qp.address(self.machine.config());
+        self.is_far = own.lane.is_far();
         let fresh = core::mem::take(&mut own.fresh) && own.lane.led_to(&address);
         if !fresh && !own.lane.leads_to(&address) {
             return Step::Find(own, address);
