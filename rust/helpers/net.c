@@ -56,6 +56,11 @@ unsigned int sib_helper_netdev_mtu(const struct net_device *dev)
 	return READ_ONCE(dev->mtu);
 }
 
+bool sib_helper_netdev_segments(const struct net_device *dev)
+{
+	return READ_ONCE(dev->features) & NETIF_F_GSO_UDP_L4;
+}
+
 bool sib_helper_netdev_registered(const struct net_device *dev)
 {
 	return READ_ONCE(dev->reg_state) == NETREG_REGISTERED;

@@ -40,6 +40,7 @@ size_t sib_helper_netdev_name(const struct net_device *dev, char *name,
 			      size_t size);
 int sib_helper_netdev_ifindex(const struct net_device *dev);
 unsigned int sib_helper_netdev_mtu(const struct net_device *dev);
+bool sib_helper_netdev_segments(const struct net_device *dev);
 bool sib_helper_netdev_registered(const struct net_device *dev);
 bool sib_helper_netdev_running(const struct net_device *dev);
 bool sib_helper_netdev_loopback(const struct net_device *dev);

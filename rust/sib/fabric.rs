@@ -69,6 +69,7 @@ pub(crate) use storage::Assignments;
 pub(crate) use traffic::Traffic;
 pub(crate) use udp::{
     Drops,
+    Reader,
     Way, //
 };
 pub(crate) use view::{

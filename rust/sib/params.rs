@@ -45,6 +45,12 @@ pub(crate) fn check() -> Result {
             1,
         ),
         (
+            "bundles",
+            u64::from(value::<u8>(module_parameters::bundles.value())),
+            0,
+            1,
+        ),
+        (
             "sm",
             u64::from(value::<u8>(module_parameters::sm.value())),
             0,
@@ -89,6 +95,11 @@ pub(crate) fn switch_ports() -> u8 {
 /// Whether packets between HCAs of one switch travel over UDP, too.
 pub(crate) fn force_udp() -> bool {
     value::<u8>(module_parameters::force_udp.value()) != 0
+}
+
+/// Whether packets travel together in one datagram, where both ends of a cable say so.
+pub(crate) fn bundles() -> bool {
+    value::<u8>(module_parameters::bundles.value()) != 0
 }
 
 /// Whether each new switch gets a subnet manager.

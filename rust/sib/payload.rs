@@ -190,12 +190,36 @@ impl Gather {
     }
 }
 
-/// The payload of packets that are one segment and stand in one buffer, equally far from each other.
+/// How packets of one length stand in a buffer: so many in a row, then a gap, and so on.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    /// The distance from one packet of a row to the next.
+    pub(crate) stride: usize,
+    /// Packets of a row.
+    pub(crate) each: usize,
+    /// Bytes between two rows.
+    pub(crate) gap: usize,
+}
+
+impl Rows {
+    /// The distance from the packet at place `first` of its row to the `number`th after it.
+    #[inline]
+    pub(crate) fn distance(&self, first: usize, number: usize) -> usize {
+        let row = |place: usize| place.checked_div(self.each).unwrap_or(0);
+        let gaps = row(first.wrapping_add(number)).wrapping_sub(row(first));
+        let within = number.wrapping_mul(self.stride);
+        within.wrapping_add(gaps.wrapping_mul(self.gap))
+    }
+}
+
+/// The payload of packets that are one segment and stand in one buffer.
 pub(crate) struct Packets<'a> {
     /// The payload of the first, and what follows.
     bytes: &'a [u8],
-    /// The distance from one payload to the next.
-    stride: usize,
+    /// How the packets stand there.
+    rows: Rows,
+    /// The place of the first one in its row.
+    first: usize,
     /// Bytes of each but the last, which may be shorter.
     each: usize,
     /// Bytes of all.
@@ -206,10 +230,11 @@ pub(crate) struct Packets<'a> {
 
 impl<'a> Packets<'a> {
     /// One, of `len` bytes.
-    pub(crate) fn new(bytes: &'a [u8], stride: usize, len: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], rows: Rows, first: usize, len: usize) -> Self {
         Self {
             bytes,
-            stride,
+            rows,
+            first,
             each: len,
             len,
             count: 1,
@@ -220,6 +245,11 @@ impl<'a> Packets<'a> {
     pub(crate) fn may_extend(&self, len: usize) -> bool {
         let full = self.each.checked_mul(self.count) == Some(self.len);
         full && self.each != 0 && len <= self.each
+    }
+
+    /// The distance from the first packet to the next one.
+    pub(crate) fn distance(&self) -> usize {
+        self.rows.distance(self.first, self.count)
     }
 
     /// The next one has `len` bytes.
@@ -244,7 +274,7 @@ impl<'a> Packets<'a> {
             let number = skip.checked_div(self.each).unwrap_or(0);
             let within = skip.wrapping_sub(number.wrapping_mul(self.each));
             let part = min(end.wrapping_sub(skip), self.each.wrapping_sub(within));
-            let from = number.wrapping_mul(self.stride).wrapping_add(within);
+            let from = self.rows.distance(self.first, number).wrapping_add(within);
             let run = self.bytes.get(from..from.wrapping_add(part));
             f(run.ok_or(AccessError::OutOfBounds)?)?;
             skip = skip.wrapping_add(part);

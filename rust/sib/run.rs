@@ -14,6 +14,7 @@
 use crate::fabric::{
     Order,
     Outbox,
+    Reader,
     Segment,
     Way, //
 };
@@ -77,7 +78,7 @@ impl RunQueue {
         &mut self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        way: (&Way, u64),
+        way: (&Way, Reader),
         segment: &Segment<'_>,
     ) -> Option<()> {
         self.outbox.add(cx, irqs, way, segment, &self.order)

@@ -114,6 +114,10 @@ module! {
             default: 1,
             description: "0: connections without traffic are not armed, as the IBA has it",
         },
+        bundles: u8 {
+            default: 1,
+            description: "0: each packet has a UDP datagram of its own",
+        },
         udp_port: u16 {
             default: 61515,
             description: "UDP port of the cables between hosts",

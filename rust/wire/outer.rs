@@ -12,7 +12,7 @@
 //!  +-------+-------+-------+-------+
 //!  |  's'  |  'i'  |  'b'  |version|
 //!  +-------+-------+-------+-------+
-//!  | kind  | flags |   reserved    |
+//!  | kind  | flags |    stride     |
 //!  +-------+-------+-------+-------+
 //!  |            cookie             |
 //!  |                               |
@@ -57,7 +57,7 @@ struct Raw {
     version: u8,
     kind: u8,
     flags: u8,
-    reserved: U16,
+    stride: U16,
     cookie: U64,
 }
 
@@ -108,6 +108,8 @@ pub struct Outer {
     pub kind: Kind,
     /// [`HURRIED`] is defined. The others are sent as 0, and ignored on receipt.
     pub flags: u8,
+    /// [`Kind::Data`]: the length of each packet but the last, which may be shorter; 0 if there is one.
+    pub stride: u16,
     /// The cookie of the receiving end, as it said in its [`control::Hello`]; 0 while the sender
     /// does not know it.
     pub cookie: u64,
@@ -134,6 +136,7 @@ impl Outer {
         let outer = Self {
             kind,
             flags: raw.flags,
+            stride: raw.stride.get(),
             cookie: raw.cookie.get(),
         };
         Ok((outer, body))
@@ -151,7 +154,7 @@ impl Outer {
             version: VERSION,
             kind: self.kind as u8,
             flags: self.flags,
-            reserved: U16::ZERO,
+            stride: U16::new(self.stride),
             cookie: U64::new(self.cookie),
         };
         codec::write(&raw, buf)
@@ -164,11 +167,12 @@ mod tests {
     use super::*;
 
     const BYTES: [u8; 18] = [
-        b's', b'i', b'b', 1, 3, 0x80, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0xaa, 0xbb,
+        b's', b'i', b'b', 1, 3, 0x80, 2, 3, 1, 2, 3, 4, 5, 6, 7, 8, 0xaa, 0xbb,
     ];
     const VALUE: Outer = Outer {
         kind: Kind::Keepalive,
         flags: 0x80,
+        stride: 0x0203,
         cookie: 0x0102_0304_0506_0708,
     };
 

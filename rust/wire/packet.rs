@@ -31,6 +31,7 @@
 //! # }
 //! ```
 
+use crate::bth;
 use crate::error::WireError;
 use crate::header::Header;
 use crate::icrc::{
@@ -38,6 +39,7 @@ use crate::icrc::{
     Crc32,
     Icrc, //
 };
+use crate::lrh;
 
 /// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,9 @@ pub fn verify_icrc<C: Crc32>(buf: &[u8]) -> Result<(), WireError> {
         Err(WireError::Icrc)
     }
 }
+
+/// The shortest packet: LRH, BTH and ICRC.
+pub const MIN_LEN: usize = lrh::LEN + bth::LEN + icrc::LEN;
 
 /// Builds a packet at the front of `buf` and returns its size: seals `header` for the payload,
 /// writes headers, payload, zero pad and ICRC.

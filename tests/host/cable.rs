@@ -9,6 +9,7 @@ use hmac::{
 };
 use proptest::prelude::*;
 use proto::fabric::line::{
+    Capacity,
     Change,
     Fault,
     Heard,
@@ -87,11 +88,19 @@ struct World {
     cut: [bool; 2],
 }
 
+/// Of an underlay with room for as many bytes as two packets have.
+fn capacity(mtu: Mtu) -> Capacity {
+    Capacity {
+        mtu,
+        room: 2 * mtu.bytes() as u16,
+    }
+}
+
 fn end(number: u64, key: Option<&str>) -> End {
     let oneself = Oneself {
         guid: Guid::new(number),
         port: PortNum::new(1),
-        mtu: Mtu::B2048,
+        capacity: capacity(Mtu::B2048),
     };
     End {
         line: Line::new(oneself, number << 8 | 1, number << 32),
@@ -213,6 +222,7 @@ fn a_tag_is_what_everybody_else_makes_of_it() {
         guid: Guid::new(0x0102_0304_0506_0708),
         port: PortNum::new(3),
         mtu: Mtu::B4096,
+        room: 0,
         cookie: 0x1112_1314_1516_1718,
         nonce: 0x2122_2324_2526_2728,
         echo: 0x3132_3334_3536_3738,
@@ -361,7 +371,7 @@ fn an_mtu_that_changes_is_learnt_by_the_other_end() {
             let downs = world.ends.each_ref().map(|end| end.downs);
             let cookie = world.ends[at].line.peer_cookie();
             let new = world.now.nanos() | 0x77 << 56 | 1;
-            let bye = world.ends[at].line.resize(mtu, new, world.now);
+            let bye = world.ends[at].line.resize(capacity(mtu), new, world.now);
             assert_eq!(bye, Some(Message::Bye(ByeReason::Mtu)));
             assert!(!world.ends[at].line.is_up());
             world.ends[at].downs += 1;
@@ -374,9 +384,33 @@ fn an_mtu_that_changes_is_learnt_by_the_other_end() {
                 assert_eq!((end.mtu, end.downs), (Some(link), before + 1));
             }
             // What is no news disturbs nobody.
-            assert_eq!(world.ends[at].line.resize(mtu, new, world.now), None);
+            assert_eq!(
+                world.ends[at].line.resize(capacity(mtu), new, world.now),
+                None
+            );
             assert_eq!(world.up(), [true; 2]);
         }
+    }
+}
+
+#[test]
+fn packets_share_a_datagram_if_both_ends_say_so() {
+    let mut world = World::new(None, None);
+    let rooms = |world: &World| world.ends.each_ref().map(|end| end.line.room());
+    assert_eq!(rooms(&world), [0; 2]);
+    world.run(1000);
+    assert_eq!(rooms(&world), [capacity(Mtu::B2048).room; 2]);
+    for (at, room, both) in [(0, 9000, 4096), (1, 1500, 1500), (0, 0, 0), (0, 1400, 1400)] {
+        let new = world.now.nanos() | 0x77 << 56 | 1;
+        let capacity = Capacity {
+            mtu: Mtu::B2048,
+            room,
+        };
+        let cookie = world.ends[at].line.peer_cookie();
+        let bye = world.ends[at].line.resize(capacity, new, world.now);
+        world.send(at, cookie, bye.expect("that is news"));
+        world.run(1000);
+        assert_eq!(rooms(&world), [both; 2]);
     }
 }
 
@@ -389,7 +423,7 @@ fn what_was_recorded_brings_no_cable_up() {
     let oneself = Oneself {
         guid: Guid::new(1),
         port: PortNum::new(1),
-        mtu: Mtu::B2048,
+        capacity: capacity(Mtu::B2048),
     };
     // The other end is dead; its datagrams of the first life come again, after every Hello.
     second.ends[0].line = Line::new(oneself, 0x99 << 8 | 1, 5 << 40);
@@ -415,7 +449,7 @@ fn what_was_recorded_disturbs_no_cable() {
     let oneself = Oneself {
         guid: Guid::new(2),
         port: PortNum::new(1),
-        mtu: Mtu::B2048,
+        capacity: capacity(Mtu::B2048),
     };
     world.ends[1].line = Line::new(oneself, 0x55 << 8 | 1, 6 << 40);
     world.run(2000);
@@ -489,6 +523,7 @@ impl Victim {
             guid: Guid::new(2),
             port: PortNum::new(1),
             mtu: Mtu::B256,
+            room: 0,
             cookie,
             nonce: 1,
             echo: 0,
@@ -548,6 +583,7 @@ fn a_hello_with_another_cookie_is_a_new_life_only_if_that_answers() {
         guid: Guid::new(2),
         port: PortNum::new(1),
         mtu: Mtu::B256,
+        room: 0,
         cookie: 0xdead,
         nonce: 1,
         echo: 0,

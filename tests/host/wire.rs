@@ -287,14 +287,14 @@ proptest! {
     }
 
     #[test]
-    fn outer_headers_round_trip(kind in 0..7u8, flags: u8, cookie: u64, body in vec(any::<u8>(), 0..8)) {
+    fn outer_headers_round_trip(kind in 0..7u8, flags: u8, stride: u16, cookie: u64, body in vec(any::<u8>(), 0..8)) {
         let mut bytes = vec![0; outer::LEN];
-        Outer { kind: Kind::Data, flags, cookie }.emit(&mut bytes).unwrap();
+        Outer { kind: Kind::Data, flags, stride, cookie }.emit(&mut bytes).unwrap();
         bytes[4] = kind;
         bytes.extend_from_slice(&body);
         let (outer, rest) = Outer::parse(&bytes).unwrap();
         prop_assert_eq!(outer.kind as u8, kind);
-        prop_assert_eq!((outer.flags, outer.cookie, rest), (flags, cookie, &body[..]));
+        prop_assert_eq!((outer.flags, outer.stride, outer.cookie, rest), (flags, stride, cookie, &body[..]));
     }
 
     #[test]

@@ -381,6 +381,8 @@ void storm(struct victim *victim, unsigned int count)
 			one_packet(victim);
 		if (rng_once_in(&rng, 4))
 			wiretap_flush(&tap);
+		tap.lies = rng_once_in(&rng, 50);
 	}
 	wiretap_flush(&tap);
+	tap.lies = false;
 }

@@ -20,8 +20,11 @@
 #define KEEPALIVE 3
 #define DATA 0
 #define KIND_AT 4
-/* Limits of the network layer. */
-#define MOST_DATAGRAMS 60u
+#define STRIDE_AT 6
+/* Fewer datagrams than the network layer cuts a batch into, and packets of a datagram. */
+#define MOST_PACKETS 60u
+#define MOST_IN_ROW 3u
+#define DATAGRAM_BYTES 8900u
 #define LEARN_MS 60000
 
 /* A socket of a network device, which hears this protocol; 0: none. */
@@ -62,6 +65,7 @@ void wiretap_open(struct wiretap *tap, const char *end, const char *other)
 	uint8_t frame[2048];
 
 	memset(tap, 0, sizeof(*tap));
+	tap->row = tap->next_row = 1;
 	check(!setsockopt(ear, SOL_SOCKET, SO_RCVTIMEO, &patience,
 			  sizeof(patience)), "SO_RCVTIMEO: %m");
 	for (;;) {
@@ -121,9 +125,9 @@ void wiretap_flush(struct wiretap *tap)
 
 	if (!tap->count)
 		return;
-	if (tap->count > 1) {
+	if (tap->count > tap->row) {
 		offload.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
-		offload.gso_size = tap->stride;
+		offload.gso_size = WIRETAP_OUTER_BYTES + tap->row * tap->size;
 	}
 	put16(tap->head + IP_AT + 4, length);
 	put16(tap->head + UDP_AT + 4, length);
@@ -134,20 +138,31 @@ void wiretap_flush(struct wiretap *tap)
 	tap->count = 0;
 	tap->length = 0;
 	tap->ended = false;
+	tap->next_row = tap->next_row % MOST_IN_ROW + 1;
 }
 
 void wiretap_add(struct wiretap *tap, const uint8_t *packet, size_t length)
 {
-	size_t size = WIRETAP_OUTER_BYTES + length;
+	/* What precedes it in its datagram. */
+	size_t start = tap->count % tap->row ? 0 : WIRETAP_OUTER_BYTES;
 
-	if (tap->ended || size > tap->stride || tap->count >= MOST_DATAGRAMS ||
-	    tap->length + size > WIRETAP_BATCH_BYTES)
+	if (tap->count &&
+	    (tap->ended || length > tap->size || tap->count >= MOST_PACKETS ||
+	     tap->length + start + length > WIRETAP_BATCH_BYTES)) {
 		wiretap_flush(tap);
-	if (!tap->count)
-		tap->stride = size;
-	tap->ended = size < tap->stride;
-	memcpy(tap->batch + tap->length, tap->outer, WIRETAP_OUTER_BYTES);
-	memcpy(tap->batch + tap->length + WIRETAP_OUTER_BYTES, packet, length);
-	tap->length += size;
+		start = WIRETAP_OUTER_BYTES;
+	}
+	if (!tap->count) {
+		tap->size = length;
+		tap->row = length * tap->next_row < DATAGRAM_BYTES ? tap->next_row : 1;
+	}
+	tap->ended = length < tap->size;
+	if (start) {
+		put16(tap->outer + STRIDE_AT,
+		      tap->lies ? tap->size ^ tap->sent : tap->size);
+		memcpy(tap->batch + tap->length, tap->outer, start);
+	}
+	memcpy(tap->batch + tap->length + start, packet, length);
+	tap->length += start + length;
 	tap->count++;
 }

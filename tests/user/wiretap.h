@@ -20,10 +20,14 @@ struct wiretap {
 	int fd;
 	uint8_t head[WIRETAP_HEAD_BYTES];
 	uint8_t outer[WIRETAP_OUTER_BYTES];
-	/* Datagrams that leave together. */
+	/* Datagrams that leave together: bytes, of each packet but the last, packets of each datagram. */
 	uint8_t batch[WIRETAP_BATCH_BYTES];
-	size_t length, stride;
-	unsigned int count;
+	size_t length, size;
+	unsigned int count, row;
+	/* What the row of the next batch is, if that fits. */
+	unsigned int next_row;
+	/* What the next outer headers say of the size of packets is wrong. */
+	bool lies;
 	/* The last one is shorter, so none may follow. */
 	bool ended;
 	uint64_t sent, batches;
@@ -37,7 +41,8 @@ void wiretap_open(struct wiretap *tap, const char *end, const char *other);
 void wiretap_close(struct wiretap *tap);
 
 /* Has a packet leave, at the latest with the next call of wiretap_flush(): those of equal
- * length leave as one batch, as the network layer has it. */
+ * length leave as one batch, as the network layer has it, and of some batches several are in
+ * one datagram. */
 void wiretap_add(struct wiretap *tap, const uint8_t *packet, size_t length);
 void wiretap_flush(struct wiretap *tap);
 

@@ -58,7 +58,16 @@ pub struct Oneself {
     /// The port of the switch.
     pub port: PortNum,
     /// What the underlay carries.
+    pub capacity: Capacity,
+}
+
+/// What an underlay carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// The largest MTU of packets.
     pub mtu: Mtu,
+    /// Bytes of a datagram with several packets, from the outer header on; 0 if each is to have a datagram.
+    pub room: u16,
 }
 
 /// The other end, once it has acknowledged a Hello.
@@ -68,6 +77,8 @@ struct Peer {
     guid: Guid,
     /// What it wants to see in each datagram.
     cookie: u64,
+    /// What its underlay carries of several packets in one datagram.
+    room: u16,
     /// When the last keepalive came.
     heard: Instant,
     /// The sequence of that.
@@ -179,6 +190,12 @@ impl Line {
         self.peer.map_or(0, |peer| peer.cookie)
     }
 
+    /// How many bytes of packets, with the outer header, the other end takes in one datagram; 0 if it takes one packet.
+    pub fn room(&self) -> u16 {
+        let peer = self.peer.map_or(0, |peer| peer.room);
+        peer.min(self.oneself.capacity.room)
+    }
+
     /// Whether datagrams pass both ways.
     pub fn is_up(&self) -> bool {
         self.peer.is_some()
@@ -237,7 +254,8 @@ impl Line {
         Hello {
             guid: self.oneself.guid,
             port: self.oneself.port,
-            mtu: self.oneself.mtu,
+            mtu: self.oneself.capacity.mtu,
+            room: self.oneself.capacity.room,
             cookie: self.cookie,
             nonce: self.nonce,
             echo,
@@ -369,12 +387,13 @@ impl Line {
         self.peer = Some(Peer {
             guid: hello.guid,
             cookie: hello.cookie,
+            room: hello.room,
             heard: now,
             sequence: 0,
             echoed: now,
             echo: 0,
         });
-        Change::Up(self.oneself.mtu.min(hello.mtu))
+        Change::Up(self.oneself.capacity.mtu.min(hello.mtu))
     }
 
     /// The other end lives.
@@ -420,13 +439,13 @@ impl Line {
         self.restart(ByeReason::Key, cookie, now)
     }
 
-    /// The underlay of this end carries `mtu` from now on. If that is news, this end begins anew, so that the other
-    /// one learns of it; as in [`Self::renew`].
-    pub fn resize(&mut self, mtu: Mtu, cookie: u64, now: Instant) -> Option<Message> {
-        if self.oneself.mtu == mtu {
+    /// The underlay of this end has this `capacity` from now on. If that is news, this end begins anew, so that the
+    /// other one learns of it; as in [`Self::renew`].
+    pub fn resize(&mut self, capacity: Capacity, cookie: u64, now: Instant) -> Option<Message> {
+        if self.oneself.capacity == capacity {
             return None;
         }
-        self.oneself.mtu = mtu;
+        self.oneself.capacity = capacity;
         self.restart(ByeReason::Mtu, cookie, now)
     }
 
@@ -472,7 +491,10 @@ mod tests {
         let oneself = Oneself {
             guid: Guid::new(cookie),
             port: PortNum::new(1),
-            mtu: Mtu::B2048,
+            capacity: Capacity {
+                mtu: Mtu::B2048,
+                room: 0,
+            },
         };
         Line::new(oneself, cookie, cookie.wrapping_mul(7))
     }

@@ -116,6 +116,13 @@ impl NetDevice {
         unsafe { sib_bindings::sib_helper_netdev_mtu(self.as_ptr()) }
     }
 
+    /// Whether the device cuts batches into UDP datagrams itself, or hands them on whole. If not, the kernel does that
+    /// before, and copies all bytes.
+    pub fn segments_datagrams(&self) -> bool {
+        // SAFETY: Live by the invariant.
+        unsafe { sib_bindings::sib_helper_netdev_segments(self.as_ptr()) }
+    }
+
     /// Whether it is registered: once it is not, [`DeviceEvent::Unregister`](super::DeviceEvent::Unregister) is about to
     /// be told, or has been.
     pub fn is_registered(&self) -> bool {

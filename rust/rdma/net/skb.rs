@@ -36,7 +36,7 @@ unsafe impl Sync for SkbPool {}
 
 impl SkbPool {
     /// Makes a pool. May sleep.
-    pub(super) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         // SAFETY: Callable in a task.
         let raw = unsafe { sib_bindings::sib_helper_skb_pool_new() };
         // INVARIANT: Fresh, unless null.

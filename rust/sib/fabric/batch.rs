@@ -10,10 +10,12 @@ use super::fault;
 use super::route::Segment;
 use super::udp::{
     KernelCrc,
+    Reader,
     Way, //
 };
 use crate::payload::{
     Packets,
+    Rows,
     Source, //
 };
 use core::num::NonZeroUsize;
@@ -74,6 +76,7 @@ pub(crate) struct Order {
 struct Open {
     batch: Batch,
     way: Way,
+    cookie: u64,
     cpu: Option<CpuId>,
 }
 
@@ -90,7 +93,10 @@ impl Outbox {
 
     /// Sends what waits.
     pub(crate) fn flush(&mut self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        if let Some(Open { batch, way, cpu }) = self.open.take() {
+        if let Some(Open {
+            batch, way, cpu, ..
+        }) = self.open.take()
+        {
             // Without one if it was made for a packet whose payload could not be read.
             if batch.count > 0 {
                 way.send(cx, irqs, batch.close(), cpu);
@@ -98,14 +104,14 @@ impl Outbox {
         }
     }
 
-    /// Adds the datagrams of a segment for the holder of `cookie`, and sends what does not fit.
+    /// Adds the packets of a segment for `reader`, and sends what does not fit.
     ///
     /// `None` if the segment is none, or memory is short: what was added so far will leave.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
-        (way, cookie): (&Way, u64),
+        (way, reader): (&Way, Reader),
         segment: &Segment<'_>,
         order: &Order,
     ) -> Option<()> {
@@ -118,45 +124,60 @@ impl Outbox {
             let from = chunk.get().checked_mul(at as usize)?;
             let part = len.checked_sub(from)?.min(chunk.get());
             header.set_payload_len(part).ok()?;
-            let size = outer::LEN.checked_add(header.packet_len())?;
-            let fits =
-                |open: &Open| open.batch.takes(size) && open.way.is_same(way) && open.cpu == cpu;
+            let size = header.packet_len();
+            let fits = |open: &Open| {
+                open.batch.takes(size)
+                    && open.way.is_same(way)
+                    && open.cookie == reader.cookie
+                    && open.cpu == cpu
+            };
             let batch = if segment.damage.is_some() {
-                Some(Batch::single(size)?)
+                Some(Batch::single(size, 1)?)
             } else if self.open.as_ref().is_some_and(fits) {
                 None
             } else {
-                let left = segment.span.checked_sub(at)?.saturating_add(order.more);
+                let left = segment.span.checked_sub(at)?.saturating_add(order.more) as usize;
                 let pool = way.endpoint.socket.pool();
-                Some(Batch::new(size, left as usize, (pool, irqs))?)
+                let row = row(size, reader.room);
+                Some(Batch::new(size, row, left, way.segments, (pool, irqs))?)
             };
             if let Some(batch) = batch {
                 self.flush(cx, irqs);
                 self.open = Some(Open {
                     batch,
                     way: way.try_clone()?,
+                    cookie: reader.cookie,
                     cpu,
                 });
             }
             let Open { batch, .. } = self.open.as_mut()?;
             let payload = (segment.source, from, part);
             let hurried = cpu.is_some() && header.bth.opcode.is_request();
-            let outer = Outer {
+            let outer = batch.begins_datagram().then_some(Outer {
                 kind: Kind::Data,
                 flags: if hurried { outer::HURRIED } else { 0 },
-                cookie,
-            };
-            let fill = |tail: &mut Tail<'_>| write(tail, size, &outer, &header, payload);
-            let buffer = batch.skb.append_with(size, fill)?;
-            packet::finish::<KernelCrc>(&header, buffer.get_mut(outer::LEN..)?).ok()?;
+                stride: u16::try_from(batch.size).ok()?,
+                cookie: reader.cookie,
+            });
+            let start = if outer.is_some() { outer::LEN } else { 0 };
+            let total = start.checked_add(size)?;
+            let fill = |tail: &mut Tail<'_>| write(tail, total, outer.as_ref(), &header, payload);
+            let buffer = batch.skb.append_with(total, fill)?;
+            packet::finish::<KernelCrc>(&header, buffer.get_mut(start..)?).ok()?;
             if let Some(roll) = segment.damage {
-                fault::damage(&header, buffer.get_mut(outer::LEN..)?, roll);
+                fault::damage(&header, buffer.get_mut(start..)?, roll);
             }
             batch.count = batch.count.wrapping_add(1);
             batch.ended = size < batch.size;
         }
         Some(())
     }
+}
+
+/// Packets of `size` bytes that one datagram with `room` has.
+fn row(size: usize, room: u16) -> usize {
+    let room = usize::from(room).saturating_sub(outer::LEN);
+    room.checked_div(size).unwrap_or(0).max(1)
 }
 
 /// Bytes of each packet but the last of a segment of `len` bytes in `span` packets: the path MTU, which is a
@@ -169,16 +190,19 @@ fn packet_len(len: usize, span: u32) -> Option<NonZeroUsize> {
     NonZeroUsize::new(len.div_ceil(span.get()).checked_next_power_of_two()?)
 }
 
-/// Writes one datagram of `size` bytes, but for pad and ICRC, which are zero.
+/// Writes `size` bytes: the outer header, if there is one, and a packet, but for pad and ICRC, which are zero.
 fn write(
     tail: &mut Tail<'_>,
     size: usize,
-    outer: &Outer,
+    outer: Option<&Outer>,
     header: &Header,
     (source, from, len): (&Source<'_>, usize, usize),
 ) -> Option<()> {
     let mut head = [0; outer::LEN + header::MAX_LEN];
-    let start = outer.emit(&mut head).ok()?;
+    let start = match outer {
+        Some(outer) => outer.emit(&mut head).ok()?,
+        None => 0,
+    };
     let more = header.emit(head.get_mut(start..)?).ok()?;
     let end = start.checked_add(more)?;
     tail.write(head.get(..end)?)?;
@@ -190,57 +214,87 @@ fn write(
 /// Datagrams that leave together.
 struct Batch {
     skb: Skb,
-    /// The length of each but the last.
+    /// The length of each packet but the last.
     size: usize,
+    /// Packets of each datagram but the last.
+    row: usize,
     /// Bytes that fit.
     capacity: usize,
-    /// Their number.
+    /// The number of packets.
     count: usize,
     /// The last one is there, for it is shorter.
     ended: bool,
 }
 
 impl Batch {
-    /// Room for `count` datagrams of `size` bytes, or fewer, but for one.
-    fn new(size: usize, count: usize, (pool, irqs): (&SkbPool, IrqsOn<'_>)) -> Option<Self> {
-        let most = BATCH_BYTES.checked_div(size)?.min(count).max(1);
-        let many = size.checked_mul(most)?.max(SMALL_BATCH_BYTES).max(size);
+    /// Room for `count` packets of `size` bytes, or fewer, but for one; `row` of them are one datagram. Large datagrams
+    /// are alone unless the underlay `segments` batches.
+    fn new(
+        size: usize,
+        row: usize,
+        count: usize,
+        segments: bool,
+        (pool, irqs): (&SkbPool, IrqsOn<'_>),
+    ) -> Option<Self> {
+        let bytes = |count: usize| {
+            let starts = count.div_ceil(row).saturating_mul(outer::LEN);
+            count.saturating_mul(size).saturating_add(starts)
+        };
+        let is_small = bytes(row) <= SMALL_BATCH_BYTES;
+        let most = if segments || is_small {
+            count
+        } else {
+            count.min(row)
+        };
+        let wanted = bytes(most).min(BATCH_BYTES);
+        let many = wanted.max(SMALL_BATCH_BYTES).max(bytes(1));
         match pool.alloc(many, irqs) {
-            Ok(skb) => Some(Self::of(skb, size, many)),
-            Err(_) => Self::single(size),
+            Ok(skb) => Some(Self::of(skb, size, row, many)),
+            Err(_) => Self::single(size, row),
         }
     }
 
-    /// Room for one datagram of `size` bytes, outside the pool: the receiver does not take its ICRC on trust.
-    fn single(size: usize) -> Option<Self> {
-        Some(Self::of(Skb::alloc(size).ok()?, size, size))
+    /// Room for one packet of `size` bytes, outside the pool: the receiver does not take its ICRC on trust.
+    fn single(size: usize, row: usize) -> Option<Self> {
+        let one = outer::LEN.checked_add(size)?;
+        Some(Self::of(Skb::alloc(one).ok()?, size, row, one))
     }
 
     /// An empty one in `skb`.
-    fn of(skb: Skb, size: usize, capacity: usize) -> Self {
+    fn of(skb: Skb, size: usize, row: usize, capacity: usize) -> Self {
         Self {
             skb,
             size,
+            row,
             capacity,
             count: 0,
             ended: false,
         }
     }
 
-    /// Whether a datagram of `size` bytes may follow.
+    /// Whether the next packet is the first one of a datagram.
+    fn begins_datagram(&self) -> bool {
+        self.count.checked_rem(self.row) == Some(0)
+    }
+
+    /// Whether a packet of `size` bytes may follow.
     fn takes(&self, size: usize) -> bool {
-        let fits = self.skb.len().checked_add(size);
-        !self.ended
-            && size <= self.size
-            && self.count < MAX_BATCH
-            && fits.is_some_and(|len| len <= self.capacity)
+        let begins = self.begins_datagram();
+        let start = if begins { outer::LEN } else { 0 };
+        let fits = self.skb.len().saturating_add(start).checked_add(size);
+        let full = begins && self.count.checked_div(self.row) >= Some(MAX_BATCH);
+        !self.ended && size <= self.size && !full && fits.is_some_and(|len| len <= self.capacity)
     }
 
     /// The finished packet of the network layer.
     fn close(mut self) -> Skb {
-        if self.skb.len() > self.size {
+        let datagram = self
+            .row
+            .saturating_mul(self.size)
+            .saturating_add(outer::LEN);
+        if self.skb.len() > datagram {
             // There are two at least, and fewer than the limit since each has a header.
-            let _ = self.skb.segment(self.size);
+            let _ = self.skb.segment(datagram);
         }
         self.skb
     }
@@ -256,27 +310,26 @@ pub(super) struct Train<'a> {
     pub(super) packets: Packets<'a>,
     /// Where the payload is in each of them.
     offset: usize,
-    /// The length of the datagrams.
-    stride: usize,
-    /// Bytes of the batch from the next datagram on.
-    left: Option<usize>,
+    /// Bytes of the batch from the first one on.
+    len: usize,
 }
 
 impl<'a> Train<'a> {
-    /// One packet, whose payload is at `offset` of `bytes`, the rest of the batch that it begins; `stride` is the
-    /// length of the datagrams.
-    pub(super) fn new(header: Header, bytes: &'a [u8], offset: usize, stride: usize) -> Self {
+    /// One packet, with which `bytes` begins, the rest of the batch, and whose payload is at `offset` of it; it has the
+    /// place `first` in its datagram, and packets stand in `rows`.
+    pub(super) fn new(
+        header: Header,
+        bytes: &'a [u8],
+        offset: usize,
+        (rows, first): (Rows, usize),
+    ) -> Self {
+        let payload = bytes.get(offset..).unwrap_or_default();
         Self {
             header,
             span: 1,
-            packets: Packets::new(
-                bytes.get(offset..).unwrap_or_default(),
-                stride,
-                header.payload_len(),
-            ),
+            packets: Packets::new(payload, rows, first, header.payload_len()),
             offset,
-            stride,
-            left: bytes.len().checked_sub(stride),
+            len: bytes.len(),
         }
     }
 
@@ -284,7 +337,7 @@ impl<'a> Train<'a> {
     /// batch; false if it does not go on where the last one stops, or something else was between the two.
     pub(super) fn extend(&mut self, header: &Header, bytes: &[u8], offset: usize) -> bool {
         let len = header.payload_len();
-        let is_next = self.left == Some(bytes.len());
+        let is_next = self.len.checked_sub(self.packets.distance()) == Some(bytes.len());
         if !is_next || offset != self.offset || !self.packets.may_extend(len) {
             return false;
         }
@@ -294,7 +347,6 @@ impl<'a> Train<'a> {
         self.header = joined;
         self.span = self.span.wrapping_add(1);
         self.packets.extend(len);
-        self.left = bytes.len().checked_sub(self.stride);
         true
     }
 }
@@ -311,9 +363,11 @@ mod tests {
     };
     use wire::Psn;
 
-    const STRIDE: usize = 100;
+    const SIZE: usize = 100;
     const OFFSET: usize = 20;
     const PAYLOAD: usize = 64;
+    /// Packets of a datagram.
+    const ROW: usize = 2;
 
     fn header(operation: Operation, psn: u32) -> Result<Header> {
         let mut header = Header::default();
@@ -323,23 +377,77 @@ mod tests {
         Ok(header)
     }
 
+    const ROWS: Rows = Rows {
+        stride: SIZE,
+        each: ROW,
+        gap: outer::LEN,
+    };
+
+    /// Where packet `number` of a batch begins.
+    fn place(number: usize) -> usize {
+        outer::LEN
+            .saturating_mul(number / ROW + 1)
+            .saturating_add(SIZE.saturating_mul(number))
+    }
+
+    #[test]
+    fn rows_have_gaps() {
+        for first in 0..ROW {
+            for number in 0..7 {
+                let distance = place(first + number).saturating_sub(place(first));
+                assert_eq!(ROWS.distance(first, number), distance);
+            }
+        }
+    }
+
     /// What is between two packets of a message is no part of it, whatever became of it.
     #[test]
-    fn a_train_is_of_datagrams_that_follow_each_other() -> Result {
-        let batch = KVec::from_elem(0u8, 3 * STRIDE, GFP_KERNEL)?;
-        let rest = |place: usize| {
-            batch
-                .get(place.saturating_mul(STRIDE)..)
-                .unwrap_or_default()
-        };
+    fn a_train_is_of_packets_that_follow_each_other() -> Result {
+        let batch = KVec::from_elem(0u8, place(5), GFP_KERNEL)?;
+        let rest = |number| batch.get(place(number)..).unwrap_or_default();
         let first = header(Operation::SendFirst, 7)?;
         let next = header(Operation::SendMiddle, 8)?;
-        let mut train = Train::new(first, rest(0), OFFSET, STRIDE);
-        assert!(!train.extend(&next, rest(2), OFFSET));
-        assert!(train.extend(&next, rest(1), OFFSET));
         let last = header(Operation::SendLast, 9)?;
-        assert!(!train.extend(&last, rest(1), OFFSET));
-        assert!(train.extend(&last, rest(2), OFFSET));
+        for begin in 0..ROW {
+            let mut train = Train::new(first, rest(begin), OFFSET, (ROWS, begin));
+            assert!(!train.extend(&next, rest(begin + 2), OFFSET));
+            assert!(train.extend(&next, rest(begin + 1), OFFSET));
+            assert!(!train.extend(&last, rest(begin + 1), OFFSET));
+            assert!(train.extend(&last, rest(begin + 2), OFFSET));
+        }
+        Ok(())
+    }
+
+    /// A batch for `count` packets, and how many it takes.
+    fn taken(row: usize, count: usize, segments: bool) -> Result<usize> {
+        let (_, sleepable) = rdma::sync::test_context();
+        let pool = SkbPool::new()?;
+        let mut batch =
+            Batch::new(SIZE, row, count, segments, (&pool, sleepable.irqs_on())).ok_or(ENOMEM)?;
+        while batch.takes(SIZE) {
+            let start = if batch.begins_datagram() {
+                outer::LEN
+            } else {
+                0
+            };
+            let zeros = [0; outer::LEN + SIZE];
+            let bytes = zeros
+                .get(outer::LEN.saturating_sub(start)..)
+                .unwrap_or_default();
+            batch.skb.append(bytes).ok_or(ENOMEM)?;
+            batch.count = batch.count.saturating_add(1);
+        }
+        assert!(!batch.takes(SIZE + 1));
+        Ok(batch.count)
+    }
+
+    #[test]
+    fn large_datagrams_are_alone_if_the_processor_has_to_cut() -> Result {
+        assert_eq!(taken(40, 100, false)?, 40);
+        assert_eq!(taken(40, 100, true)?, 100);
+        assert_eq!(taken(10, 100, false)?, 100);
+        assert_eq!(taken(1, 1000, true)?, MAX_BATCH);
+        assert_eq!(taken(2, 1000, true)?, 2 * MAX_BATCH);
         Ok(())
     }
 }

@@ -134,6 +134,7 @@ fn datagram(beacon: &Beacon) -> Option<Skb> {
     let outer = Outer {
         kind: Kind::Beacon,
         flags: 0,
+        stride: 0,
         cookie: 0,
     };
     outer.emit(head).ok()?;
@@ -175,7 +176,11 @@ impl Fabric {
         let path = Arc::new(Path::new(all, HOPS, Some(underlay))?, GFP_KERNEL)?;
         *self.lookout.underlay.lock() = Some(underlay.clone());
         cx.lock(&self.state).search = Some(Search {
-            way: Way { endpoint, path },
+            way: Way {
+                endpoint,
+                path,
+                segments: false,
+            },
             next: now(),
             heard: [None; HEARD],
         });

@@ -10,6 +10,7 @@ use super::udp::{
     Endpoint,
     Hook,
     Own,
+    Reader,
     Way, //
 };
 use super::{
@@ -27,6 +28,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use proto::fabric::line::{
     self,
+    Capacity,
     Change,
     Line,
     Message,
@@ -102,12 +104,19 @@ pub(super) struct Cable {
     pub(super) silent_since: Instant,
 }
 
-/// The largest payload of a packet that `underlay` carries in a datagram to `remote`.
-fn mtu(underlay: &NetDevice, remote: SocketAddr) -> Result<Mtu> {
+/// What `underlay` carries in a datagram to `remote`.
+fn capacity(underlay: &NetDevice, remote: SocketAddr) -> Result<Capacity> {
+    const AROUND: usize = outer::LEN + header::MAX_LEN + icrc::LEN;
     let ip = if remote.is_ipv4() { IPV4_LEN } else { IPV6_LEN };
-    let around = ip + UDP_LEN + outer::LEN + header::MAX_LEN + icrc::LEN;
-    let room = (underlay.mtu() as usize).checked_sub(around);
-    room.and_then(Mtu::fitting).ok_or(EMSGSIZE)
+    let room = (underlay.mtu() as usize).saturating_sub(ip + UDP_LEN);
+    let mtu = room.checked_sub(AROUND).and_then(Mtu::fitting);
+    Ok(Capacity {
+        mtu: mtu.ok_or(EMSGSIZE)?,
+        room: match params::bundles() {
+            true => u16::try_from(room).unwrap_or(u16::MAX),
+            false => 0,
+        },
+    })
 }
 
 /// Why a cable waits.
@@ -139,6 +148,14 @@ pub(super) struct Parcel {
 }
 
 impl Cable {
+    /// Who reads at its other end.
+    pub(super) fn reader(&self) -> Reader {
+        Reader {
+            cookie: self.line.peer_cookie(),
+            room: self.line.room(),
+        }
+    }
+
     /// `message` for the cookie `cookie`.
     pub(super) fn parcel(&self, cookie: u64, message: Message) -> Option<Parcel> {
         Some(Parcel {
@@ -171,8 +188,13 @@ impl Fabric {
         };
         let endpoint = Self::keep(&mut self.endpoints.lock(), endpoint)?;
         let own = Own {
-            way: Way { endpoint, path },
+            way: Way {
+                endpoint,
+                path,
+                segments: true,
+            },
             secret: udp::cookie(PortNum::MANAGEMENT),
+            room: capacity(underlay, remote).map_or(0, |capacity| capacity.room),
         };
         cx.lock(&self.state).own = Some(own);
         Ok(())
@@ -252,10 +274,14 @@ impl Fabric {
         origin: Origin,
         key: Option<Arc<Key>>,
     ) -> Result<PortNum> {
-        mtu(underlay, remote)?;
+        capacity(underlay, remote)?;
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
         let path = Arc::new(Path::new(remote, HOPS, Some(underlay))?, GFP_KERNEL)?;
-        let way = Way { endpoint, path };
+        let way = Way {
+            endpoint,
+            path,
+            segments: underlay.segments_datagrams(),
+        };
         let known = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
@@ -285,15 +311,15 @@ impl Fabric {
             }
             let port = state.free_ports().next().ok_or(ENOSPC)?;
             // Read under the lock: of a change from now on the cable is told.
-            let mtu = mtu(underlay, remote)?;
+            let capacity = capacity(underlay, remote)?;
             self.new_generation();
             let oneself = Oneself {
                 guid: self.base.switch(),
                 port,
-                mtu,
+                capacity,
             };
             let line = Line::new(oneself, udp::cookie(port), udp::random());
-            state.switch.set_mtu_cap(port, mtu);
+            state.switch.set_mtu_cap(port, capacity.mtu);
             let cable = Cable {
                 way,
                 line,
@@ -326,11 +352,11 @@ impl Fabric {
                 let Some(cable) = state.cable(port) else {
                     continue;
                 };
-                let mtu = mtu(underlay, cable.way.path.remote());
-                cable.fits = mtu.is_ok();
+                let capacity = capacity(underlay, cable.way.path.remote());
+                cable.fits = capacity.is_ok();
                 let (was_up, cookie) = (cable.line.is_up(), cable.line.peer_cookie());
-                let bye = match mtu {
-                    Ok(mtu) => cable.line.resize(mtu, udp::cookie(port), now()),
+                let bye = match capacity {
+                    Ok(capacity) => cable.line.resize(capacity, udp::cookie(port), now()),
                     Err(_) => cable.line.leave(ByeReason::Mtu),
                 };
                 let bye = bye.and_then(|bye| cable.parcel(cookie, bye));

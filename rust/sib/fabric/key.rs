@@ -188,6 +188,7 @@ mod tests {
             guid: Guid::new(0x0102_0304_0506_0708),
             port: PortNum::new(3),
             mtu: Mtu::B4096,
+            room: 0,
             cookie: 0x1112_1314_1516_1718,
             nonce: 0x2122_2324_2526_2728,
             echo: 0x3132_3334_3536_3738,

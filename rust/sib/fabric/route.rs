@@ -4,6 +4,7 @@
 
 use super::udp::{
     Dropped,
+    Reader,
     Way, //
 };
 use super::{
@@ -108,8 +109,8 @@ enum Hop {
     Nowhere,
     /// A port of an HCA.
     Hca(Held<Hca>, PortNum),
-    /// A UDP endpoint, and the cookie that it wants to see.
-    Udp(Way, u64),
+    /// A UDP endpoint, and who reads there.
+    Udp(Way, Reader),
 }
 
 /// What the switch makes of a packet.
@@ -321,7 +322,7 @@ impl Fabric {
             Hop::Nowhere => {}
             Hop::Hca(..) if segment.damage.is_some() => self.drops.count(Dropped::Icrc),
             Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
-            Hop::Udp(way, cookie) => self.send_packets(cx, irqs, run, (&way, cookie), segment),
+            Hop::Udp(way, reader) => self.send_packets(cx, irqs, run, (&way, reader), segment),
         }
     }
 
@@ -437,12 +438,12 @@ impl State {
             (Some(End::Hca(..)), Some(own)) => own
                 .way
                 .try_clone()
-                .map(|way| Hop::Udp(way, own.cookie(port))),
+                .map(|way| Hop::Udp(way, own.reader(port))),
             (Some(End::Hca(hca, port)), None) => hca.try_clone().map(|hca| Hop::Hca(hca, *port)),
             (Some(End::Cable(cable)), _) if cable.line.is_up() => cable
                 .way
                 .try_clone()
-                .map(|way| Hop::Udp(way, cable.line.peer_cookie())),
+                .map(|way| Hop::Udp(way, cable.reader())),
             _ => None,
         };
         hop.unwrap_or(Hop::Nowhere)

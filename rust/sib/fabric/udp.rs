@@ -2,7 +2,7 @@
 
 //! Packets over UDP: how they leave, and what becomes of a datagram.
 //!
-//! A datagram is the outer header and one packet, from the LRH through the ICRC. The cookie in the outer
+//! A datagram is the outer header and one packet or several, from the LRH through the ICRC. The cookie in the outer
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
@@ -17,7 +17,10 @@ use super::{
     State, //
 };
 use crate::hca::Hca;
-use crate::payload::Source;
+use crate::payload::{
+    Rows,
+    Source, //
+};
 use crate::run::RunQueue;
 use core::net::SocketAddr;
 use kernel::cpu::CpuId;
@@ -82,6 +85,17 @@ pub(crate) struct Endpoint {
 pub(crate) struct Way {
     pub(super) endpoint: Held<Endpoint>,
     pub(super) path: Arc<Path>,
+    /// Whether the underlay cuts batches into datagrams, and not the processor before it.
+    pub(super) segments: bool,
+}
+
+/// Who reads datagrams at the end of a way.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    /// The cookie that it wants to see.
+    pub(super) cookie: u64,
+    /// The bytes of packets, with the outer header, that it takes in one datagram; 0 if it takes one packet.
+    pub(super) room: u16,
 }
 
 impl Way {
@@ -89,6 +103,7 @@ impl Way {
         Some(Self {
             endpoint: self.endpoint.try_clone()?,
             path: self.path.clone(),
+            segments: self.segments,
         })
     }
 
@@ -248,7 +263,7 @@ impl Fabric {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        way: (&Way, u64),
+        way: (&Way, Reader),
         segment: Segment<'_>,
     ) {
         if run.post(cx, irqs, way, &segment).is_none() {
@@ -367,7 +382,7 @@ impl<'a> Arrival<'a> {
             Kind::Data => {
                 let rest = rest.get(outer::LEN..).ok_or(Dropped::Truncated)?;
                 self.run.hurry(outer.flags & outer::HURRIED != 0);
-                self.take_packet(cx, outer.cookie, rest, body)
+                self.take_packets(cx, &outer, rest, body)
             }
             Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.from),
             _ => {
@@ -378,18 +393,60 @@ impl<'a> Arrival<'a> {
         }
     }
 
+    /// Takes the packets of a datagram, whose `body` begins `rest`.
+    fn take_packets(
+        &mut self,
+        cx: &mut Cx<'_, Unlocked>,
+        outer: &Outer,
+        mut rest: &'a [u8],
+        mut body: &'a [u8],
+    ) -> Result<(), Dropped> {
+        if !matches!(self.dest, Some((known, _)) if known == outer.cookie) {
+            self.hand_on(cx);
+            let dest = cx
+                .lock(&self.fabric.state)
+                .dest(outer.cookie, self.origin)?;
+            self.dest = Some((outer.cookie, dest));
+        }
+        let stride = match outer.stride {
+            0 => body.len(),
+            stride => usize::from(stride),
+        };
+        if stride < packet::MIN_LEN {
+            return Err(Dropped::Header);
+        }
+        let rows = Rows {
+            stride,
+            each: self
+                .origin
+                .stride
+                .saturating_sub(outer::LEN)
+                .div_ceil(stride),
+            gap: outer::LEN,
+        };
+        let mut place: usize = 0;
+        loop {
+            let packet = body.get(..stride).unwrap_or(body);
+            if let Err(cause) = self.take_packet(cx, rest, packet, (rows, place)) {
+                self.fabric.drops.count(cause);
+            }
+            body = body.get(stride..).unwrap_or_default();
+            rest = rest.get(stride..).unwrap_or_default();
+            place = place.wrapping_add(1);
+            if body.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes `packet`, with which `rest` begins.
     fn take_packet(
         &mut self,
         cx: &mut Cx<'_, Unlocked>,
-        cookie: u64,
         rest: &'a [u8],
         packet: &'a [u8],
+        place: (Rows, usize),
     ) -> Result<(), Dropped> {
-        if !matches!(self.dest, Some((known, _)) if known == cookie) {
-            self.hand_on(cx);
-            let dest = cx.lock(&self.fabric.state).dest(cookie, self.origin)?;
-            self.dest = Some((cookie, dest));
-        }
         let (header, offset) = Header::parse(packet)?;
         if !self.origin.as_sent {
             packet::verify_icrc::<KernelCrc>(packet)?;
@@ -404,7 +461,7 @@ impl<'a> Arrival<'a> {
             return Ok(());
         }
         self.hand_on(cx);
-        self.train = Some(Train::new(header, rest, offset, self.origin.stride));
+        self.train = Some(Train::new(header, rest, offset, place));
         Ok(())
     }
 
@@ -482,12 +539,22 @@ pub(super) struct Own {
     pub(super) way: Way,
     /// The cookie of port 0; that of the others differs in the low byte.
     pub(super) secret: u64,
+    /// As in [`Reader`].
+    pub(super) room: u16,
 }
 
 impl Own {
     /// The cookie of `port`.
     pub(super) fn cookie(&self, port: PortNum) -> u64 {
         self.secret & !0xff | u64::from(port.get())
+    }
+
+    /// Who reads for `port`.
+    pub(super) fn reader(&self, port: PortNum) -> Reader {
+        Reader {
+            cookie: self.cookie(port),
+            room: self.room,
+        }
     }
 }
 

@@ -33,7 +33,8 @@ struct RawHello {
     guid: U64,
     port: u8,
     mtu: u8,
-    reserved: [u8; 6],
+    room: U16,
+    reserved: [u8; 4],
     cookie: U64,
     nonce: U64,
     echo: U64,
@@ -50,6 +51,9 @@ pub struct Hello {
     pub port: PortNum,
     /// The largest MTU that the sender's underlay carries. The smaller one of both ends counts.
     pub mtu: Mtu,
+    /// How many bytes of packets, with the outer header, the sender takes in one datagram; 0 if it takes one packet.
+    /// The smaller number of both ends counts.
+    pub room: u16,
     /// What the sender wants to see in [`Outer::cookie`](super::Outer::cookie). Not 0.
     pub cookie: u64,
     /// A number that the sender uses once.
@@ -114,6 +118,7 @@ impl Hello {
             guid: Guid::new(raw.guid.get()),
             port: PortNum::new(raw.port),
             mtu: Mtu::from_code(raw.mtu).ok_or(WireError::Control)?,
+            room: raw.room.get(),
             cookie,
             nonce: raw.nonce.get(),
             echo: raw.echo.get(),
@@ -131,7 +136,8 @@ impl Hello {
             guid: U64::new(self.guid.get()),
             port: self.port.get(),
             mtu: self.mtu.code(),
-            reserved: [0; 6],
+            room: U16::new(self.room),
+            reserved: [0; 4],
             cookie: U64::new(self.cookie),
             nonce: U64::new(self.nonce),
             echo: U64::new(self.echo),
@@ -391,6 +397,7 @@ mod tests {
             guid: Guid::new(0x0102_0304_0506_0708),
             port: PortNum::new(3),
             mtu: Mtu::B4096,
+            room: 0x1a1b,
             cookie: 0x1112_1314_1516_1718,
             nonce: 0x2122_2324_2526_2728,
             echo: 0x3132_3334_3536_3738,
@@ -398,7 +405,7 @@ mod tests {
         };
         let bytes = [
             0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, //
-            0x03, 0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, //
+            0x03, 0x05, 0x1a, 0x1b, 0x00, 0x00, 0x00, 0x00, //
             0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, //
             0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, //
             0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,

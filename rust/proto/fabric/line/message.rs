@@ -70,6 +70,7 @@ impl Message {
         let outer = Outer {
             kind,
             flags: 0,
+            stride: 0,
             cookie,
         };
         let len = outer.emit(head)?.saturating_add(len);

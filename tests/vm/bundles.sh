@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+#
+# Packets that follow each other share datagrams, small ones many and large ones as far as the
+# underlay has room; with bundles=0 each has its own. No byte is wrong either way.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+. "$(dirname "$0")/cables.sh"
+
+# The frames that v0 has sent, and the packets that sib0 has.
+frames() {
+	cat /sys/class/net/v0/statistics/tx_packets
+}
+packets() {
+	cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets
+}
+
+# share COMMAND [ARG]...: percents of the packets that frames are while COMMAND sends.
+share() {
+	local frames packets
+	frames=$(frames) packets=$(packets)
+	pair sib1 sib0 "$@"
+	frames=$(($(frames) - frames)) packets=$(($(packets) - packets))
+	[ $packets -gt 1000 ] || fail "$packets packets only"
+	SHARE=$((frames * 100 / packets))
+	printf '%d packets in %d frames\n' $packets $frames
+}
+
+# plugged BUNDLES: two switches of which each datagram is one frame.
+plugged() {
+	step "bundles=$1"
+	run modprobe sib "bundles=$1"
+	configfs_up
+	veth
+	run ip link set v0 gso_max_segs 1
+	run ip link set v1 gso_max_segs 1
+	hca_up sib0 v0
+	hca_up sib1 v1
+	cable a v0 "$(link_address v1)"
+	cable b v1 "$(link_address v0)"
+	wait_active 60 sib0 sib1
+	within 20 routed sib0 sib1 || fail "no way from sib0 to sib1"
+}
+
+unplugged() {
+	no_objects
+	run rmdir $CONFIG/a $CONFIG/b
+	run rdma link delete sib0
+	run rdma link delete sib1
+	run modprobe -r sib
+	run ip link delete v0
+}
+
+managed_by_module
+plugged 1
+share ib_write_bw -F -s 8 -n 20000
+[ $SHARE -lt 25 ] || fail "small packets are alone"
+share ib_write_bw -F -s 65536 -n 500
+[ $SHARE -lt 65 ] || fail "large packets are alone"
+run user data -a sib0 -b sib1 -t rc -n 3
+unplugged
+
+plugged 0
+share ib_write_bw -F -s 8 -n 20000
+[ $SHARE -ge 100 ] || fail "packets share frames"
+share ib_write_bw -F -s 65536 -n 500
+[ $SHARE -ge 100 ] || fail "packets share frames"
+run user data -a sib0 -b sib1 -t rc -n 3
+unplugged
