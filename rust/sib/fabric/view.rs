@@ -43,6 +43,8 @@ pub(super) struct CableView {
     remote: SocketAddr,
     origin: Origin,
     peer: Option<Guid>,
+    /// Bytes of a datagram with several packets; 0: each has one.
+    room: u16,
     obstacle: Option<Obstacle>,
     silent_since: Instant,
     /// Management wants no link at the port.
@@ -158,6 +160,7 @@ impl Fabric {
             remote: cable.way.path.remote(),
             origin: cable.origin,
             peer: cable.line.peer(),
+            room: cable.line.room(),
             obstacle: cable.line.obstacle(),
             silent_since: cable.silent_since,
             unwanted,
@@ -187,7 +190,7 @@ impl Control for Cables {
                 cable.remote
             ))?;
             if let Some(guid) = cable.peer {
-                writeln!(f, "up switch {:#018x}", guid.get())?;
+                writeln!(f, "up switch {:#018x} room {}", guid.get(), cable.room)?;
                 continue;
             }
             let why = match cable.obstacle {
