@@ -56,6 +56,7 @@ unsigned int sib_helper_netdev_mtu(const struct net_device *dev)
 	return READ_ONCE(dev->mtu);
 }
 
+/* By itself, or by handing batches on whole; see netif_needs_gso(). */
 bool sib_helper_netdev_segments(const struct net_device *dev)
 {
 	return READ_ONCE(dev->features) & NETIF_F_GSO_UDP_L4;

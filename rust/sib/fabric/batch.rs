@@ -3,8 +3,8 @@
 //! Segments on a network: packets leave in batches of datagrams, which the network layer carries as one as far as it
 //! can, and what arrives of a message in one batch becomes one segment again.
 //!
-//! The datagrams of a batch are equally long, but for a last one that is shorter: that is what UDP segmentation
-//! offload asks for.
+//! Packets that are equally long, but for a last one that is shorter, share a datagram as far as both ends of the way
+//! have room. The datagrams of a batch are equally long in the same way: that is what UDP segmentation offload asks for.
 
 use super::fault;
 use super::route::Segment;
@@ -43,11 +43,12 @@ use wire::outer::{
 };
 use wire::packet;
 
-/// Bytes of a batch, if it holds more than one datagram: with what the kernel puts around them they fit a page of
+/// Bytes of a batch, if it holds more than one packet: with what the kernel puts around them they fit a page of
 /// the pool.
 pub(super) const BATCH_BYTES: usize = 31 * 1024;
 
-/// Bytes of a batch of which nobody knows how many packets follow.
+/// Bytes of a batch of which nobody knows how many packets follow. Datagrams up to this size are worth a batch also if
+/// the processor has to cut it.
 const SMALL_BATCH_BYTES: usize = 2 * 1024;
 
 /// Datagrams of a batch: the network layer has a limit, which differs from version to version.
@@ -76,6 +77,7 @@ pub(crate) struct Order {
 struct Open {
     batch: Batch,
     way: Way,
+    /// What all its datagrams say, so that packets for another reader do not share them.
     cookie: u64,
     cpu: Option<CpuId>,
 }
