@@ -161,16 +161,16 @@ impl Skb {
         unsafe { sib_bindings::sib_helper_udp_is_as_sent(self.raw.as_ptr()) }
     }
 
-    /// A packet of its own with the `len` bytes from `from` on, contiguous. Callable in any context.
+    /// A packet of its own with the `len` bytes from `from` on, contiguous, of `pool` if that has it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
-    pub fn copy(&self, from: usize, len: usize) -> Result<Self> {
+    pub fn copy(&self, from: usize, len: usize, pool: &SkbPool, irqs: IrqsOn<'_>) -> Result<Self> {
         from.checked_add(len)
             .filter(|end| *end <= self.len())
             .ok_or(EINVAL)?;
-        let mut copy = Self::alloc(len)?;
+        let mut copy = pool.alloc(len, irqs).or_else(|_| Self::alloc(len))?;
         copy.append_with(len, |tail| tail.write_packet(self, from, len))
             .ok_or(EINVAL)?;
         Ok(copy)

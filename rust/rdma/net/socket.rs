@@ -49,8 +49,15 @@ pub enum Version {
 pub trait Receive: Send + Sync + 'static {
     /// Takes a datagram, without its UDP header, or a batch of datagrams, in a softirq.
     ///
-    /// One call at a time for each socket, in the order of arrival.
-    fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
+    /// One call at a time for each socket, in the order of arrival. `pool` is that of the socket.
+    fn receive(
+        &self,
+        packet: Skb,
+        from: SocketAddr,
+        pool: &SkbPool,
+        cx: Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    );
 }
 
 /// What the C socket points to. Datagrams are handed on in the order of the socket's queue.
@@ -62,6 +69,7 @@ pub trait Receive: Send + Sync + 'static {
 struct Hook<A> {
     target: A,
     sk: NonNull<bindings::sock>,
+    pool: SkbPool,
     /// Keeps the network namespace alive, which kernel sockets do not.
     _device: NetDevice,
 }
@@ -85,7 +93,8 @@ where
         let cx = unsafe { Cx::root() };
         // SAFETY: Softirqs run with interrupts on.
         let irqs = unsafe { IrqsOn::new() };
-        self.target.receive(packet, addr::from_c(&from), cx, irqs);
+        let from = addr::from_c(&from);
+        self.target.receive(packet, from, &self.pool, cx, irqs);
     }
 }
 
@@ -129,7 +138,6 @@ where
     sk: NonNull<bindings::sock>,
     hook: NonNull<Backlog<Hook<A>>>,
     lanes: Lanes,
-    pool: SkbPool,
 }
 
 // SAFETY: A socket may be used and released by any task; `A` is `Send` and `Sync`.
@@ -165,7 +173,6 @@ where
             Version::V4 => addr::VERSION_4,
             Version::V6 => addr::VERSION_6,
         };
-        let pool = SkbPool::new()?;
         let ifindex = if bound { device.ifindex() } else { 0 };
         let mut sk = core::ptr::null_mut();
         // SAFETY: The namespace is alive, see above; `sk` is valid for the result.
@@ -196,12 +203,7 @@ where
             )
         };
         // INVARIANT: All are fresh and given to nobody else.
-        Ok(Self {
-            sk,
-            hook,
-            lanes,
-            pool,
-        })
+        Ok(Self { sk, hook, lanes })
     }
 
     /// Makes what a socket `sk` has for both directions.
@@ -210,10 +212,12 @@ where
         sk: NonNull<bindings::sock>,
         device: NetDevice,
     ) -> Result<(PinnedHook<A>, Lanes)> {
+        let pool = SkbPool::new()?;
         // INVARIANT: The caller lets the socket point to this.
         let hook = pin_init!(Hook {
             target,
             sk,
+            pool,
             _device: device,
         });
         let hook = KBox::pin_init(Backlog::new(hook), GFP_KERNEL)?;
@@ -228,10 +232,11 @@ where
         unsafe { sib_bindings::sib_helper_udp_local_port(self.sk.as_ptr()) }
     }
 
-    /// Where packets to send are best allocated.
+    /// Where packets are best allocated.
     #[inline]
     pub fn pool(&self) -> &SkbPool {
-        &self.pool
+        // SAFETY: The hook is ours by the invariant, and only ever shared.
+        unsafe { &self.hook.as_ref().of.pool }
     }
 
     /// Sends `packet` along `path`, without sleeping.
@@ -455,7 +460,14 @@ mod tests {
     }
 
     impl Receive for Sink {
-        fn receive(&self, packet: Skb, from: SocketAddr, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
+        fn receive(
+            &self,
+            packet: Skb,
+            from: SocketAddr,
+            _pool: &SkbPool,
+            _cx: Cx<'_, Unlocked>,
+            _irqs: IrqsOn<'_>,
+        ) {
             let len = packet.len();
             let count = len.div_ceil(packet.datagram_len().max(1));
             let good = packet
@@ -565,7 +577,14 @@ mod tests {
     }
 
     impl Receive for Turns {
-        fn receive(&self, packet: Skb, _: SocketAddr, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
+        fn receive(
+            &self,
+            packet: Skb,
+            _: SocketAddr,
+            _: &SkbPool,
+            _: Cx<'_, Unlocked>,
+            _: IrqsOn<'_>,
+        ) {
             let number = packet.contiguous().and_then(|data| data.try_into().ok());
             let turn = self.next.fetch_add(1, Full);
             if number.map(u32::from_le_bytes) != Some(turn) {

@@ -31,6 +31,7 @@ use rdma::net::{
     Path,
     Receive,
     Skb,
+    SkbPool,
     UdpSocket, //
 };
 use rdma::random;
@@ -69,8 +70,15 @@ impl Crc32 for KernelCrc {
 pub(super) struct Hook(pub(super) Arc<dyn Receive>);
 
 impl Receive for Hook {
-    fn receive(&self, packet: Skb, from: SocketAddr, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        self.0.receive(packet, from, cx, irqs);
+    fn receive(
+        &self,
+        packet: Skb,
+        from: SocketAddr,
+        pool: &SkbPool,
+        cx: Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) {
+        self.0.receive(packet, from, pool, cx, irqs);
     }
 }
 
@@ -274,13 +282,13 @@ impl Fabric {
     /// Takes a batch of datagrams apart, which is one datagram as a rule.
     ///
     /// What the network layer has put together here is in many pieces, and more than memory has in one: it is taken
-    /// in parts.
+    /// in parts, each copied to `pool`.
     fn take_batch(
         &self,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        batch: &Skb,
+        (batch, pool): (&Skb, &SkbPool),
         from: SocketAddr,
     ) {
         let stride = batch.datagram_len();
@@ -297,8 +305,8 @@ impl Fabric {
         let mut at: usize = 0;
         while at < batch.len() {
             let len = batch.len().wrapping_sub(at).min(most);
-            let copy = batch.copy(at, len);
-            let Ok(part) = copy.or_else(|_| batch.copy(at, len.min(stride))) else {
+            let copy = |len| batch.copy(at, len, pool, irqs);
+            let Ok(part) = copy(len).or_else(|_| copy(len.min(stride))) else {
                 self.drops.count(Dropped::Memory);
                 at = at.saturating_add(stride.max(1));
                 continue;
@@ -467,7 +475,7 @@ impl<'a> Arrival<'a> {
 
     /// Hands on the packets that have come together.
     fn hand_on(&mut self, cx: &mut Cx<'_, Unlocked>) {
-        let (Some(train), Some((_, dest))) = (self.train.take(), &self.dest) else {
+        let (Some(train), Some((_, dest))) = (&self.train, &self.dest) else {
             return;
         };
         let source = Source::Packets(&train.packets);
@@ -485,6 +493,7 @@ impl<'a> Arrival<'a> {
             Place::Hca(hca, port) => hca.receive(cx, irqs, run, *port, segment),
             Place::Switch(port) => self.fabric.carry(cx, irqs, run, *port, segment),
         }
+        self.train = None;
     }
 }
 
@@ -559,9 +568,16 @@ impl Own {
 }
 
 impl Receive for Fabric {
-    fn receive(&self, packet: Skb, from: SocketAddr, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+    fn receive(
+        &self,
+        packet: Skb,
+        from: SocketAddr,
+        pool: &SkbPool,
+        mut cx: Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) {
         RunQueue::with(&mut cx, irqs, |cx, run| {
-            self.take_batch(cx, irqs, run, &packet, from);
+            self.take_batch(cx, irqs, run, (&packet, pool), from);
         });
         packet.consume();
     }
