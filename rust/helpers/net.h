@@ -86,8 +86,8 @@ unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb);
 void *sib_helper_skb_data(const struct sk_buff *skb);
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
 bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb);
-int sib_helper_skb_copy_bits(const struct sk_buff *skb, unsigned int offset,
-			     void *to, unsigned int len);
+bool sib_helper_skb_copy(struct sk_buff *skb, unsigned int from, void *to,
+			 unsigned int len);
 bool sib_skb_is_of_pool(const struct sk_buff *skb);
 u16 sib_helper_skb_gso_size(const struct sk_buff *skb);
 void sib_helper_skb_set_gso(struct sk_buff *skb, u16 size);

@@ -302,9 +302,8 @@ impl Tail<'_> {
         let len = u32::try_from(bytes.len()).ok()?;
         let to = bytes.as_mut_ptr().cast();
         // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet.
-        let status =
-            unsafe { sib_bindings::sib_helper_skb_copy_bits(packet.raw.as_ptr(), from, to, len) };
-        (status == 0).then_some(())
+        let all = unsafe { sib_bindings::sib_helper_skb_copy(packet.raw.as_ptr(), from, to, len) };
+        all.then_some(())
     }
 
     /// Writes all that `region` holds; `None` if there is no room.
