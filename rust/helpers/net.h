@@ -81,11 +81,8 @@ struct sk_buff *sib_helper_skb_pool_alloc(struct sib_skb_pool *pool,
 struct sk_buff *sib_helper_skb_alloc(unsigned int len);
 void sib_helper_skb_free(struct sk_buff *skb);
 void sib_helper_skb_consume(struct sk_buff *skb);
-unsigned int sib_helper_skb_len(const struct sk_buff *skb);
 unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb);
-void *sib_helper_skb_data(const struct sk_buff *skb);
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len);
-bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb);
 bool sib_helper_skb_copy(struct sk_buff *skb, unsigned int from, void *to,
 			 unsigned int len);
 bool sib_skb_is_of_pool(const struct sk_buff *skb);

@@ -102,30 +102,15 @@ void sib_helper_skb_consume(struct sk_buff *skb)
 	dev_consume_skb_any(skb);
 }
 
-unsigned int sib_helper_skb_len(const struct sk_buff *skb)
-{
-	return skb->len;
-}
-
 /* None if a clone shares the data. */
 unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb)
 {
 	return skb_cloned(skb) ? 0 : skb_tailroom(skb);
 }
 
-void *sib_helper_skb_data(const struct sk_buff *skb)
-{
-	return skb->data;
-}
-
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len)
 {
 	return skb_put(skb, len);
-}
-
-bool sib_helper_skb_is_nonlinear(const struct sk_buff *skb)
-{
-	return skb_is_nonlinear(skb);
 }
 
 /* As skb_copy_bits(), in the fastest way to copy that this module knows. Whether all could be read. */

@@ -131,7 +131,7 @@ impl Skb {
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_len(self.raw.as_ptr()) as usize }
+        unsafe { (*self.raw.as_ptr()).len as usize }
     }
 
     /// Whether there are no bytes.
@@ -144,7 +144,7 @@ impl Skb {
     #[inline]
     pub fn contiguous(&self) -> Option<&[u8]> {
         // SAFETY: Live by the invariant.
-        if unsafe { sib_bindings::sib_helper_skb_is_nonlinear(self.raw.as_ptr()) } {
+        if unsafe { (*self.raw.as_ptr()).data_len } != 0 {
             return None;
         }
         // SAFETY: All bytes are linear, and `self` is borrowed, so nothing moves them.
@@ -186,7 +186,11 @@ impl Skb {
     /// Appends `data`; `None` and nothing happens if there is no room.
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> Option<()> {
-        let tail = self.put(data.len())?;
+        if data.len() > self.room() {
+            return None;
+        }
+        // SAFETY: There is room.
+        let tail = unsafe { self.put(data.len()) }?;
         // SAFETY: Both have `data.len()` bytes, and the packet is ours alone.
         unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), tail, data.len()) };
         Some(())
@@ -213,7 +217,8 @@ impl Skb {
         if !tail.room.is_empty() {
             return None;
         }
-        let bytes = self.put(len)?;
+        // SAFETY: There is room.
+        let bytes = unsafe { self.put(len) }?;
         // SAFETY: The packet has `len` bytes there, which have been written, and `self` is borrowed.
         Some(unsafe { core::slice::from_raw_parts_mut(bytes, len) })
     }
@@ -252,20 +257,19 @@ impl Skb {
     #[inline]
     fn data(&self) -> *const u8 {
         // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_data(self.raw.as_ptr()) }
-            .cast_const()
-            .cast()
+        unsafe { (*self.raw.as_ptr()).data }
     }
 
     /// Lengthens the packet by `len` bytes, which are not initialised, and returns where they are.
+    ///
+    /// # Safety
+    ///
+    /// There is room for them.
     #[inline]
-    fn put(&mut self, len: usize) -> Option<*mut u8> {
-        if len > self.room() {
-            return None;
-        }
+    unsafe fn put(&mut self, len: usize) -> Option<*mut u8> {
         let len = u32::try_from(len).ok()?;
-        // SAFETY: There is room. A packet with room is linear, and a received one is private to us from its
-        // tail on, as clones have their own length.
+        // SAFETY: There is room by the promise above. A packet with room is linear, and a received one is private to us
+        // from its tail on, as clones have their own length.
         Some(unsafe { sib_bindings::sib_helper_skb_put(self.raw.as_ptr(), len) }.cast())
     }
 }

@@ -122,10 +122,15 @@ impl Outbox {
         let len = segment.source.len();
         let chunk = packet_len(len, segment.span)?;
         for at in 0..segment.span {
-            let mut header = TxSegment::packet_header(segment.header, segment.span, at)?;
             let from = chunk.get().checked_mul(at as usize)?;
             let part = len.checked_sub(from)?.min(chunk.get());
-            header.set_payload_len(part).ok()?;
+            let cut;
+            let header = if segment.span == 1 {
+                segment.header
+            } else {
+                cut = packet_header(segment, at, part)?;
+                &cut
+            };
             let size = header.packet_len();
             let fits = |open: &Open| {
                 open.batch.takes(size)
@@ -163,11 +168,11 @@ impl Outbox {
             });
             let start = if outer.is_some() { outer::LEN } else { 0 };
             let total = start.checked_add(size)?;
-            let fill = |tail: &mut Tail<'_>| write(tail, total, outer.as_ref(), &header, payload);
+            let fill = |tail: &mut Tail<'_>| write(tail, total, outer.as_ref(), header, payload);
             let buffer = batch.skb.append_with(total, fill)?;
-            packet::finish::<KernelCrc>(&header, buffer.get_mut(start..)?).ok()?;
+            packet::finish::<KernelCrc>(header, buffer.get_mut(start..)?).ok()?;
             if let Some(roll) = segment.damage {
-                fault::damage(&header, buffer.get_mut(start..)?, roll);
+                fault::damage(header, buffer.get_mut(start..)?, roll);
             }
             batch.count = batch.count.wrapping_add(1);
             batch.ended = size < batch.size;
@@ -190,6 +195,13 @@ fn packet_len(len: usize, span: u32) -> Option<NonZeroUsize> {
     }
     let span = NonZeroUsize::new(span as usize)?;
     NonZeroUsize::new(len.div_ceil(span.get()).checked_next_power_of_two()?)
+}
+
+/// The header of packet `at` of a segment, with a payload of `len` bytes.
+fn packet_header(segment: &Segment<'_>, at: u32, len: usize) -> Option<Header> {
+    let mut header = TxSegment::packet_header(segment.header, segment.span, at)?;
+    header.set_payload_len(len).ok()?;
+    Some(header)
 }
 
 /// Writes `size` bytes: the outer header, if there is one, and a packet, but for pad and ICRC, which are zero.
@@ -319,15 +331,16 @@ pub(super) struct Train<'a> {
 impl<'a> Train<'a> {
     /// One packet, with which `bytes` begins, the rest of the batch, and whose payload is at `offset` of it; it has the
     /// place `first` in its datagram, and packets stand in `rows`.
+    #[inline]
     pub(super) fn new(
-        header: Header,
+        header: &Header,
         bytes: &'a [u8],
         offset: usize,
         (rows, first): (Rows, usize),
     ) -> Self {
         let payload = bytes.get(offset..).unwrap_or_default();
         Self {
-            header,
+            header: *header,
             span: 1,
             packets: Packets::new(payload, rows, first, header.payload_len()),
             offset,
@@ -411,7 +424,7 @@ mod tests {
         let next = header(Operation::SendMiddle, 8)?;
         let last = header(Operation::SendLast, 9)?;
         for begin in 0..ROW {
-            let mut train = Train::new(first, rest(begin), OFFSET, (ROWS, begin));
+            let mut train = Train::new(&first, rest(begin), OFFSET, (ROWS, begin));
             assert!(!train.extend(&next, rest(begin + 2), OFFSET));
             assert!(train.extend(&next, rest(begin + 1), OFFSET));
             assert!(!train.extend(&last, rest(begin + 1), OFFSET));

@@ -455,7 +455,9 @@ impl<'a> Arrival<'a> {
         packet: &'a [u8],
         place: (Rows, usize),
     ) -> Result<(), Dropped> {
-        let (header, offset) = Header::parse(packet)?;
+        // It is large, so it is looked at where it is.
+        let parsed = Header::parse(packet);
+        let (header, offset) = parsed.as_ref().map_err(|error| Dropped::from(*error))?;
         if !self.origin.as_sent {
             packet::verify_icrc::<KernelCrc>(packet)?;
         }
@@ -464,12 +466,12 @@ impl<'a> Arrival<'a> {
             && self
                 .train
                 .as_mut()
-                .is_some_and(|train| train.extend(&header, rest, offset))
+                .is_some_and(|train| train.extend(header, rest, *offset))
         {
             return Ok(());
         }
         self.hand_on(cx);
-        self.train = Some(Train::new(header, rest, offset, place));
+        self.train = Some(Train::new(header, rest, *offset, place));
         Ok(())
     }
 
