@@ -382,16 +382,28 @@ where
     /// The next segment to send, if there is one that may go now. Responses and requests take turns.
     pub fn poll_transmit(&mut self, now: Instant, limits: &TxLimits) -> Option<TxSegment> {
         let responded = core::mem::replace(&mut self.responded, false);
-        let segment = if responded {
-            self.request(now, limits).or_else(|| self.respond(limits))
-        } else {
-            self.respond(limits).or_else(|| self.request(now, limits))
-        };
-        if segment.is_none() && self.may_ask() {
+        // A segment is large, and each combinator would move it once more.
+        if !responded {
+            let segment = self.respond(limits);
+            if segment.is_some() {
+                return segment;
+            }
+        }
+        let segment = self.request(now, limits);
+        if segment.is_some() {
+            return segment;
+        }
+        if responded {
+            let segment = self.respond(limits);
+            if segment.is_some() {
+                return segment;
+            }
+        }
+        if self.may_ask() {
             let acked = self.requester.acked();
             return self.probe.poll(now, acked, &self.config, limits);
         }
-        segment
+        None
     }
 
     /// Whether [`Self::poll_transmit`] is worth calling: false only if it would return `None` at any time before
@@ -427,9 +439,9 @@ where
         if self.qp_type != QpType::Rc {
             return None;
         }
-        let segment = self.responder.poll(&self.config, limits)?;
-        self.responded = true;
-        Some(segment)
+        let segment = self.responder.poll(&self.config, limits);
+        self.responded |= segment.is_some();
+        segment
     }
 
     fn request(&mut self, now: Instant, limits: &TxLimits) -> Option<TxSegment> {

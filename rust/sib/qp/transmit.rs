@@ -123,14 +123,15 @@ impl Transmitter {
         self.absent = false;
         loop {
             let now = crate::fabric::now();
-            let Some(segment) = state.machine.poll_transmit(now, &self.lane.limits) else {
+            let polled = state.machine.poll_transmit(now, &self.lane.limits);
+            let Some(segment) = &polled else {
                 match state.execute_local(qp, cx) {
                     Executed::Done => continue,
                     executed => self.waits = executed == Executed::Waits,
                 }
                 return false;
             };
-            self.segment = segment;
+            self.segment = *segment;
             let payload = self.segment.payload;
             let loaded = self
                 .flight
