@@ -31,6 +31,7 @@ pub use skb::{
     Tail, //
 };
 pub use socket::{
+    Arrivals,
     Path,
     Receive,
     UdpSocket,

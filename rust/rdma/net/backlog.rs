@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done one by one, in softirqs.
+//! What is done in the order of a queue, in softirqs.
 
 use kernel::bindings;
 use kernel::container_of;
@@ -16,18 +16,24 @@ use kernel::types::Opaque;
 /// How long one softirq works, in nanoseconds. Others get a turn before the next.
 const LONGEST_NS: u64 = 1_000_000;
 
+/// Things that are done in one go.
+const AT_ONCE: u32 = 16;
+
+/// Who comes in less than the fourth part of the time that the last things have taken comes at once.
+const GAP_SHIFT: u32 = 2;
+
 /// What a [`Backlog`] is of.
 ///
 /// # Safety
 ///
 /// A value of it may be shared by contexts.
 pub(super) unsafe trait Serve {
-    /// Does the oldest thing that is due, if it is still there.
+    /// Does the `count` oldest things that are due, if they are still there.
     ///
     /// # Safety
     ///
     /// Called in a softirq with no lock held and interrupts on, by one context at a time.
-    unsafe fn serve(&self);
+    unsafe fn serve(&self, count: u32);
 }
 
 /// Things to do, of which somebody else keeps the queue. They are done in the order of that, by one context at a time:
@@ -40,6 +46,11 @@ pub(super) struct Backlog<T> {
     pub(super) of: T,
     /// How many are due. Somebody is at it unless this is zero.
     due: Atomic<u32>,
+    /// When the last ones were done, in nanoseconds, and how long they took.
+    done: Atomic<u64>,
+    took: Atomic<u64>,
+    /// The last ones were several.
+    crowded: Atomic<bool>,
     #[pin]
     work: Opaque<bindings::work_struct>,
 }
@@ -51,6 +62,9 @@ impl<T: Serve> Backlog<T> {
         pin_init!(Self {
             of <- of,
             due: Atomic::new(0),
+            done: Atomic::new(0),
+            took: Atomic::new(0),
+            crowded: Atomic::new(false),
             work <- Opaque::ffi_init(|slot| {
                 // SAFETY: `slot` is valid for the call; name and class live forever.
                 unsafe {
@@ -71,10 +85,30 @@ impl<T: Serve> Backlog<T> {
         self.due.load(Relaxed)
     }
 
-    /// One more is in the queue. Whether nobody is at it: then the caller is, by [`Self::drain`] or [`Self::leave_to`].
+    /// One more is in the queue. Whether nobody is at it: then the caller is, by [`Self::gather`] or [`Self::leave_to`].
     #[must_use]
     pub(super) fn add(&self) -> bool {
         self.due.fetch_add(1, Full) == 0
+    }
+
+    /// Does what is due, or has the work item do it together with what comes until then, if things come at once.
+    ///
+    /// What several things lead to costs less if it is found out in one go. If one comes as soon as the last is done,
+    /// more may follow; from then on all wait for each other, until there is one alone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::drain`].
+    pub(super) unsafe fn gather(&self) {
+        let gap = crate::time::now_ns().saturating_sub(self.done.load(Relaxed));
+        let at_once = gap < self.took.load(Relaxed).wrapping_shr(GAP_SHIFT);
+        if at_once || self.crowded.load(Relaxed) {
+            // SAFETY: In a softirq by the promise, so this processor is not about to go.
+            unsafe { self.leave_to(CpuId::current()) };
+        } else {
+            // SAFETY: Promised by the caller.
+            unsafe { self.drain() };
+        }
     }
 
     /// Does what is due, as long as it may, and leaves the rest to the work item.
@@ -82,15 +116,23 @@ impl<T: Serve> Backlog<T> {
     /// # Safety
     ///
     /// Called in a softirq with no lock held and interrupts on, by who is at it.
-    pub(super) unsafe fn drain(&self) {
-        let end = crate::time::now_ns().saturating_add(LONGEST_NS);
+    unsafe fn drain(&self) {
+        let begun = crate::time::now_ns();
+        let end = begun.saturating_add(LONGEST_NS);
+        let mut total: u32 = 0;
         loop {
+            let count = self.len().min(AT_ONCE);
             // SAFETY: Promised by the caller.
-            unsafe { self.of.serve() };
-            if self.due.fetch_sub(1, Full) == 1 {
+            unsafe { self.of.serve(count) };
+            total = total.saturating_add(count);
+            let now = crate::time::now_ns();
+            self.done.store(now, Relaxed);
+            self.took.store(now.saturating_sub(begun), Relaxed);
+            self.crowded.store(total > 1, Relaxed);
+            if self.due.fetch_sub(count, Full) == count {
                 return;
             }
-            if crate::time::now_ns() > end {
+            if now > end {
                 break;
             }
         }

@@ -72,8 +72,11 @@ impl Lane {
 
 // SAFETY: The queue has a lock of its own, and sending on a socket is thread-safe.
 unsafe impl Serve for Lane {
-    unsafe fn serve(&self) {
-        if let Some((packet, path)) = self.take() {
+    unsafe fn serve(&self, count: u32) {
+        for _ in 0..count {
+            let Some((packet, path)) = self.take() else {
+                return;
+            };
             // What cannot be sent is lost on the way, as any datagram may be.
             // SAFETY: The socket is live by the invariant; interrupts are on by the promise.
             let _ = unsafe { path.send(self.sk, packet) };

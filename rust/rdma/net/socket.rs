@@ -47,17 +47,45 @@ pub enum Version {
 
 /// What becomes of received datagrams.
 pub trait Receive: Send + Sync + 'static {
-    /// Takes a datagram, without its UDP header, or a batch of datagrams, in a softirq.
+    /// Takes what has come, in a softirq. What is left is dropped.
     ///
-    /// One call at a time for each socket, in the order of arrival. `pool` is that of the socket.
-    fn receive(
-        &self,
-        packet: Skb,
-        from: SocketAddr,
-        pool: &SkbPool,
-        cx: Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-    );
+    /// One call at a time for each socket.
+    fn receive(&self, arrivals: &mut Arrivals<'_>, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
+}
+
+/// What has come to a socket, in the order of arrival: datagrams without their UDP headers, or batches of datagrams,
+/// and where each is from.
+///
+/// # Invariants
+///
+/// `sk` is a live socket.
+pub struct Arrivals<'a> {
+    sk: NonNull<bindings::sock>,
+    /// The one of the socket.
+    pub pool: &'a SkbPool,
+    /// So many are still to be taken, whether they are there or not. One that stays in the queue would be taken in place
+    /// of one that comes later, and so on for ever.
+    left: u32,
+}
+
+impl Iterator for Arrivals<'_> {
+    type Item = (Skb, SocketAddr);
+
+    /// The next one whose checksum is right.
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            let mut from = sib_bindings::sib_udp_address::default();
+            // SAFETY: The socket is live by the invariant.
+            let skb = unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from) };
+            if let Some(skb) = NonNull::new(skb) {
+                // SAFETY: The queue has given its reference away.
+                let packet = unsafe { Skb::from_raw(skb) };
+                return Some((packet, addr::from_c(&from)));
+            }
+        }
+        None
+    }
 }
 
 /// What the C socket points to. Datagrams are handed on in the order of the socket's queue.
@@ -79,22 +107,20 @@ unsafe impl<A: Anchor> Serve for Hook<A>
 where
     <A as Deref>::Target: Receive + Sized,
 {
-    unsafe fn serve(&self) {
-        let mut from = sib_bindings::sib_udp_address::default();
-        // SAFETY: The socket is live by the invariant.
-        let skb = unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from) };
-        let Some(skb) = NonNull::new(skb) else {
-            return;
-        };
-        // SAFETY: The queue has given its reference away.
-        let packet = unsafe { Skb::from_raw(skb) };
+    unsafe fn serve(&self, count: u32) {
         // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts off. The
         // code in between is the network stack's, or the work queue's.
         let cx = unsafe { Cx::root() };
         // SAFETY: Softirqs run with interrupts on.
         let irqs = unsafe { IrqsOn::new() };
-        let from = addr::from_c(&from);
-        self.target.receive(packet, from, &self.pool, cx, irqs);
+        // INVARIANT: The socket is live by the invariant of the hook.
+        let mut arrivals = Arrivals {
+            sk: self.sk,
+            pool: &self.pool,
+            left: count,
+        };
+        self.target.receive(&mut arrivals, cx, irqs);
+        arrivals.for_each(drop);
     }
 }
 
@@ -116,7 +142,7 @@ where
     if let Some(hook) = unsafe { hook.cast::<Backlog<Hook<A>>>().as_ref() } {
         if hook.add() {
             // SAFETY: In a softirq; nobody was at it. The socket outlives the grace period as the hook does.
-            unsafe { hook.drain() };
+            unsafe { hook.gather() };
         }
     }
 }
@@ -406,6 +432,7 @@ mod tests {
         DevLock,
         LevelLock, //
     };
+    use crate::time::now_ns;
     use core::net::{
         IpAddr,
         Ipv4Addr,
@@ -460,14 +487,13 @@ mod tests {
     }
 
     impl Receive for Sink {
-        fn receive(
-            &self,
-            packet: Skb,
-            from: SocketAddr,
-            _pool: &SkbPool,
-            _cx: Cx<'_, Unlocked>,
-            _irqs: IrqsOn<'_>,
-        ) {
+        fn receive(&self, arrivals: &mut Arrivals<'_>, _: Cx<'_, Unlocked>, _: IrqsOn<'_>) {
+            arrivals.for_each(|(packet, from)| self.take(packet, from));
+        }
+    }
+
+    impl Sink {
+        fn take(&self, packet: Skb, from: SocketAddr) {
             let len = packet.len();
             let count = len.div_ceil(packet.datagram_len().max(1));
             let good = packet
@@ -577,14 +603,13 @@ mod tests {
     }
 
     impl Receive for Turns {
-        fn receive(
-            &self,
-            packet: Skb,
-            _: SocketAddr,
-            _: &SkbPool,
-            _: Cx<'_, Unlocked>,
-            _: IrqsOn<'_>,
-        ) {
+        fn receive(&self, arrivals: &mut Arrivals<'_>, _: Cx<'_, Unlocked>, _: IrqsOn<'_>) {
+            arrivals.for_each(|(packet, _)| self.take(packet));
+        }
+    }
+
+    impl Turns {
+        fn take(&self, packet: Skb) {
             let number = packet.contiguous().and_then(|data| data.try_into().ok());
             let turn = self.next.fetch_add(1, Full);
             if number.map(u32::from_le_bytes) != Some(turn) {
@@ -630,6 +655,60 @@ mod tests {
         socket.close(&mut cx, sleepable);
         assert!(Arc::into_unique_or_drop(path).is_some());
         assert!(Arc::into_unique_or_drop(turns).is_some());
+        Ok(())
+    }
+
+    /// Takes its time for what comes, and notes how much came in one go at most.
+    #[pin_data]
+    struct Crowd {
+        most: Atomic<u32>,
+        left: Atomic<i64>,
+        #[pin]
+        done: Completion,
+    }
+
+    /// Much longer than the network layer takes from one datagram to the next.
+    const SLOW_NS: u64 = 2_000_000;
+
+    impl Receive for Crowd {
+        fn receive(&self, arrivals: &mut Arrivals<'_>, _: Cx<'_, Unlocked>, _: IrqsOn<'_>) {
+            let end = now_ns().saturating_add(SLOW_NS);
+            while now_ns() < end {
+                core::hint::spin_loop();
+            }
+            let count = arrivals.map(|(packet, _)| packet.consume()).count();
+            let most = self.most.load(Relaxed).max(count as u32);
+            self.most.store(most, Relaxed);
+            if self.left.fetch_sub(count as i64, Full) == count as i64 {
+                self.done.complete_all();
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_at_once_is_taken_in_one_go() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        let crowd = Arc::pin_init(
+            pin_init!(Crowd {
+                most: Atomic::new(0),
+                left: Atomic::new(4),
+                done <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let socket = UdpSocket::open(&lo, Version::V4, 0, true, crowd.clone(), &mut cx, sleepable)?;
+        let to = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), socket.port());
+        let path = Path::new(to, 64, Some(&lo))?;
+        let irqs = sleepable.irqs_on();
+        // Nothing is received until all are sent.
+        irqs.undisturbed(&mut cx, |cx| -> Result {
+            (0..4).try_for_each(|number| socket.send(numbered(number)?, &path, cx, irqs))
+        })?;
+        crowd.done.wait_for_completion();
+        assert_eq!(crowd.most.load(Relaxed), 3);
+        socket.close(&mut cx, sleepable);
+        assert!(Arc::into_unique_or_drop(crowd).is_some());
         Ok(())
     }
 

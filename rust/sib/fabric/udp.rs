@@ -28,6 +28,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use proto::fabric::line::Fault;
 use rdma::net::{
+    Arrivals,
     Path,
     Receive,
     Skb,
@@ -70,15 +71,8 @@ impl Crc32 for KernelCrc {
 pub(super) struct Hook(pub(super) Arc<dyn Receive>);
 
 impl Receive for Hook {
-    fn receive(
-        &self,
-        packet: Skb,
-        from: SocketAddr,
-        pool: &SkbPool,
-        cx: Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-    ) {
-        self.0.receive(packet, from, pool, cx, irqs);
+    fn receive(&self, arrivals: &mut Arrivals<'_>, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        self.0.receive(arrivals, cx, irqs);
     }
 }
 
@@ -570,17 +564,14 @@ impl Own {
 }
 
 impl Receive for Fabric {
-    fn receive(
-        &self,
-        packet: Skb,
-        from: SocketAddr,
-        pool: &SkbPool,
-        mut cx: Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-    ) {
+    /// What all that has come leads to leaves together.
+    fn receive(&self, arrivals: &mut Arrivals<'_>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let pool = arrivals.pool;
         RunQueue::with(&mut cx, irqs, |cx, run| {
-            self.take_batch(cx, irqs, run, (&packet, pool), from);
+            for (packet, from) in arrivals {
+                self.take_batch(cx, irqs, run, (&packet, pool), from);
+                packet.consume();
+            }
         });
-        packet.consume();
     }
 }
