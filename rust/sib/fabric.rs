@@ -31,6 +31,7 @@ mod cable;
 mod capture;
 mod fault;
 mod key;
+mod landing;
 mod lane;
 mod manager;
 mod route;
@@ -58,6 +59,7 @@ pub(crate) use fault::{
 pub(crate) use key::Key;
 pub(crate) use lane::{
     Address,
+    Goal,
     Lane, //
 };
 pub(crate) use route::{
@@ -171,6 +173,8 @@ struct State {
     search: Option<Search>,
     /// What waits for the subnet manager on the switch, if there is one.
     inbox: Option<Inbox>,
+    /// Those of the fabric.
+    ways: Arc<Ways>,
 }
 
 /// A fabric.
@@ -216,6 +220,8 @@ impl Fabric {
         for _ in 0..=ports {
             ends.push(End::Open, GFP_KERNEL)?;
         }
+        let ways = Ways::new(ports)?;
+        let known = ways.clone();
         // Too large to be made on the stack.
         let state = try_init!(State {
             switch: storage::switch(identity, ports, mtu)?,
@@ -229,10 +235,10 @@ impl Fabric {
             lines: Ratelimit::default(),
             search: None,
             inbox: None,
+            ways: known,
         }? Error);
         let seat = Seat::new(sleepable)?;
         let lookout = Lookout::new(sleepable)?;
-        let ways = Ways::new(ports)?;
         Arc::pin_init(
             try_pin_init!(Self {
                 base,

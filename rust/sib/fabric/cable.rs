@@ -361,7 +361,6 @@ impl Fabric {
                 };
                 let bye = bye.and_then(|bye| cable.parcel(cookie, bye));
                 if was_up && !cable.line.is_up() {
-                    self.new_generation();
                     state.follow(port, Change::Down);
                 }
                 bye
@@ -619,6 +618,7 @@ impl State {
                 "down"
             }
         };
+        self.ways.renew();
         let switch = self.switch.identity().node.get();
         let missed = self.lines.admit(now());
         if let Some(cable) = self.cable(port) {

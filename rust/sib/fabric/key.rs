@@ -148,7 +148,6 @@ impl Fabric {
             let was_up = cable.line.is_up();
             let (old, bye) = cable.rekey(port, key);
             if was_up && !cable.line.is_up() {
-                self.new_generation();
                 state.follow(port, Change::Down);
             }
             (old, bye)

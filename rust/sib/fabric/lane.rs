@@ -6,21 +6,28 @@
 //! changes: a forwarding table, the state of a link, a LID, a tap. All such changes give the fabric a new *generation*,
 //! and a lane that was found in an older one does not count any more. While it counts, a segment goes straight
 //! to the queue pair at its end, without the locks of the fabric and of the far HCA; the ports on its way count
-//! it all the same.
+//! it all the same. Where the switch sends it out by a cable, it goes straight to the [`Way`] of that.
 
 use super::route::{
+    Hop,
     Passage,
     Segment, //
 };
+use super::udp::{
+    Dropped,
+    Reader,
+    Way, //
+};
 use super::{
-    End,
     Fabric,
+    State,
     Traffic, //
 };
 use crate::counters::Counter;
 use crate::hca::Hca;
 use crate::qp::Qp;
 use crate::rail::Place;
+use crate::run::RunQueue;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
@@ -37,7 +44,10 @@ use proto::transport::TxLimits;
 use rdma::sync::{
     Atomic,
     Cx,
+    FabricLock,
     Held,
+    IrqsOn,
+    Off,
     Unlocked,
     Watch, //
 };
@@ -87,12 +97,26 @@ impl Ways {
         Ok(Arc::new(ways, GFP_KERNEL)?)
     }
 
-    fn generation(&self) -> u64 {
+    /// The present one.
+    pub(super) fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 
+    /// A new one begins. To be called after a change of what is read without a lock, and under the lock of the fabric
+    /// with a change of what that guards.
+    pub(super) fn renew(&self) {
+        // Who sees the new number looks at what has changed under the lock, or sees what was stored before.
+        self.generation.fetch_add(1, Release);
+    }
+
     /// Counts a segment at the ports of the switch that it has passed without the lock.
-    fn count(&self, in_port: PortNum, out_port: PortNum, segment: &Segment<'_>, octets: u64) {
+    pub(super) fn count(
+        &self,
+        in_port: PortNum,
+        out_port: PortNum,
+        segment: &Segment<'_>,
+        octets: u64,
+    ) {
         if let Some(traffic) = self.traffic.get(usize::from(in_port.get())) {
             traffic.count_in(segment, octets);
         }
@@ -104,12 +128,25 @@ impl Ways {
 
 /// The end of a way that visits no lock.
 struct Straight {
-    /// The queue pair.
-    to: Watch<Qp>,
-    /// Its port.
-    port: PortNum,
+    end: End,
     /// The ports of the switch where segments come in and go out; none if they turn back at their own port.
     relay: Option<(PortNum, PortNum)>,
+}
+
+/// What is at the end of such a way.
+enum End {
+    /// A queue pair, and its port.
+    Qp(Watch<Qp>, PortNum),
+    /// A UDP endpoint. It may be gone before who sends looks for the way again, and so it is not kept.
+    Cable,
+}
+
+/// The end of a way, for as long as somebody sends.
+pub(crate) enum Goal {
+    /// A queue pair of this host.
+    Qp(Held<Qp>),
+    /// A UDP endpoint, and who reads there.
+    Udp(Way, Reader),
 }
 
 /// A way, as it was when somebody looked.
@@ -180,13 +217,18 @@ impl Lane {
 
     /// The port that segments come to, if they can go straight there.
     pub(crate) fn far_port(&self) -> Option<PortNum> {
-        Some(self.straight.as_ref()?.port)
+        match self.straight.as_ref()?.end {
+            End::Qp(_, port) => Some(port),
+            End::Cable => None,
+        }
     }
 
     /// Whether segments can go straight to `qp`.
     pub(crate) fn ends_at(&self, qp: &Held<Qp>) -> bool {
-        let straight = self.straight.as_ref();
-        straight.is_some_and(|straight| straight.to.is_of(qp) && straight.port == qp.port())
+        match self.straight.as_ref().map(|straight| &straight.end) {
+            Some(End::Qp(to, port)) => to.is_of(qp) && *port == qp.port(),
+            _ => false,
+        }
     }
 
     /// Whether this is still the way of `segment`.
@@ -196,11 +238,6 @@ impl Lane {
             && self.address.dlid == header.lrh.dlid
             && self.address.pkey == header.bth.pkey
             && self.address.qpn == header.bth.dest_qp
-    }
-
-    /// The queue pair at the end, if segments can go straight there.
-    pub(crate) fn end(&self) -> Option<Held<Qp>> {
-        self.straight.as_ref()?.to.hold()
     }
 }
 
@@ -220,8 +257,8 @@ impl Hca {
         let view = self.view(address.port);
         let passage = self.passage_from(cx, &place, address.port, address.dlid);
         let open = view.state == LinkState::Active && address.pkey.is_valid();
-        let straight = if passage == Passage::Whole && open {
-            self.straight(cx, &place, &address)
+        let straight = if passage != Passage::Single && open {
+            self.straight(cx, &place, &address, passage)
         } else {
             None
         };
@@ -263,77 +300,155 @@ impl Hca {
         cx: &mut Cx<'_, Unlocked>,
         place: &Place<'_>,
         address: &Address,
+        passage: Passage,
     ) -> Option<Straight> {
         if !address.dlid.is_unicast() {
             return None;
         }
         if self.view(address.port).owns(address.dlid) {
+            if passage != Passage::Whole {
+                return None;
+            }
             let to = cx.lock(&self.state).qps.get(address.qpn.get())?.watcher();
             return Some(Straight {
-                to,
-                port: address.port,
+                end: End::Qp(to, address.port),
                 relay: None,
             });
         }
         let in_port = place.cable();
         let mut guard = cx.lock(&place.fabric().state);
-        let (state, mut cx) = guard.split();
-        // The segment that this is for follows.
-        state.switch.active_trigger(in_port);
-        let packet = Packet {
-            dlid: address.dlid,
-            pkey: Some(address.pkey),
-            vl15: false,
+        let (state, cx) = guard.split();
+        let (out, hop) = state.lead(in_port, address.dlid, address.pkey)?;
+        let end = match hop {
+            Hop::Hca(hca, port) => {
+                let to = find(cx, &hca, port, address.dlid, address.qpn)?;
+                End::Qp(to.watcher(), port)
+            }
+            Hop::Udp(..) => End::Cable,
+            Hop::Nowhere => return None,
         };
-        let Forward::To(out) = state.switch.forward(in_port, &packet) else {
-            return None;
-        };
-        let End::Hca(hca, port) = state.ends.get(usize::from(out.get()))? else {
-            return None;
-        };
-        let view = hca.view(*port);
-        if view.state != LinkState::Active || !view.owns(address.dlid) || hca.is_watched(*port) {
-            return None;
-        }
-        let to = cx.lock(&hca.state).qps.get(address.qpn.get())?.watcher();
         Some(Straight {
-            to,
-            port: *port,
+            end,
             relay: Some((in_port, out)),
         })
+    }
+
+    /// What is at the end of `lane`, if segments can go straight there.
+    pub(crate) fn goal(&self, cx: &mut Cx<'_, Unlocked>, lane: &Lane) -> Option<Goal> {
+        let straight = lane.straight.as_ref()?;
+        match (&straight.end, straight.relay) {
+            (End::Qp(to, _), _) => Some(Goal::Qp(to.hold()?)),
+            (End::Cable, Some((_, out))) => {
+                let place = self.place(cx, lane.address.port)?;
+                let hop = cx.lock(&place.fabric().state).hop(out);
+                match hop {
+                    Hop::Udp(way, reader) => Some(Goal::Udp(way, reader)),
+                    _ => None,
+                }
+            }
+            (End::Cable, None) => None,
+        }
+    }
+
+    /// Counts a segment at the ports of this side along `lane`, which is good. Returns its octets.
+    fn count_out(&self, lane: &Lane, segment: &Segment<'_>) -> u64 {
+        let octets = segment.octets();
+        if let Some(traffic) = self.traffic(lane.address.port) {
+            traffic.count_sent(segment, octets);
+        }
+        let relay = lane.straight.as_ref().and_then(|straight| straight.relay);
+        if let (Some((in_port, out_port)), Some((ways, _))) = (relay, &lane.found) {
+            ways.count(in_port, out_port, segment, octets);
+        }
+        octets
+    }
+
+    /// Sends a segment as datagrams along `lane`, which is good and has this goal, at the latest at the end of the call
+    /// chain.
+    pub(crate) fn send_along(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        lane: &Lane,
+        (way, reader): (&Way, Reader),
+        segment: &Segment<'_>,
+    ) {
+        self.count_out(lane, segment);
+        if run.post(cx, irqs, (way, reader), segment).is_none() {
+            way.endpoint.drops.count(Dropped::Unsendable);
+        }
     }
 
     /// Counts a segment at all ports along `lane`, which is good and ends at `to`. Returns whether that is to look
     /// at it.
     pub(crate) fn count_along(&self, lane: &Lane, to: &Held<Qp>, segment: &Segment<'_>) -> bool {
-        let Some(straight) = &lane.straight else {
-            return false;
+        let octets = self.count_out(lane, segment);
+        let port = lane.far_port();
+        port.is_some_and(|port| count_arrival(to, port, segment, octets))
+    }
+}
+
+/// Counts a segment of so many octets at the port of `to`, to which it has come. Returns whether that is to look at it.
+pub(super) fn count_arrival(
+    to: &Held<Qp>,
+    port: PortNum,
+    segment: &Segment<'_>,
+    octets: u64,
+) -> bool {
+    if let Some(traffic) = to.hca.traffic(port) {
+        traffic.count_received(segment, octets);
+    }
+    let is_known = to.listens_at(port) || to.has_left(port);
+    if !is_known {
+        if let Some(counters) = to.hca.counters(port) {
+            counters.count(Counter::Discarded);
+        }
+    }
+    is_known
+}
+
+/// The queue pair `qpn` behind `port` of `hca`, if segments for `dlid` can go straight there: the port takes them, and
+/// nobody looks at them.
+pub(super) fn find(
+    mut cx: Cx<'_, FabricLock, Off>,
+    hca: &Hca,
+    port: PortNum,
+    dlid: Lid,
+    qpn: Qpn,
+) -> Option<Held<Qp>> {
+    let view = hca.view(port);
+    if view.state != LinkState::Active || !view.owns(dlid) || hca.is_watched(port) {
+        return None;
+    }
+    cx.lock(&hca.state).qps.get(qpn.get())?.try_clone()
+}
+
+impl State {
+    /// The port that a data packet goes out by that comes in by `in_port` for one port, and what is there. The packet
+    /// follows.
+    pub(super) fn lead(
+        &mut self,
+        in_port: PortNum,
+        dlid: Lid,
+        pkey: PKey,
+    ) -> Option<(PortNum, Hop)> {
+        self.switch.active_trigger(in_port);
+        let packet = Packet {
+            dlid,
+            pkey: Some(pkey),
+            vl15: false,
         };
-        let octets = segment.octets();
-        if let Some(traffic) = self.traffic(lane.address.port) {
-            traffic.count_sent(segment, octets);
+        match self.switch.forward(in_port, &packet) {
+            Forward::To(out) => Some((out, self.hop(out))),
+            _ => None,
         }
-        if let (Some((in_port, out_port)), Some((ways, _))) = (straight.relay, &lane.found) {
-            ways.count(in_port, out_port, segment, octets);
-        }
-        if let Some(traffic) = to.hca.traffic(straight.port) {
-            traffic.count_received(segment, octets);
-        }
-        let is_known = to.listens_at(straight.port) || to.has_left(straight.port);
-        if !is_known {
-            if let Some(counters) = to.hca.counters(straight.port) {
-                counters.count(Counter::Discarded);
-            }
-        }
-        is_known
     }
 }
 
 impl Fabric {
-    /// All lanes that were found so far do not count any more. To be called after a change of what is read
-    /// without a lock, and under the lock of the fabric with a change of what that guards.
+    /// All lanes that were found so far do not count any more: see [`Ways::renew`].
     pub(crate) fn new_generation(&self) {
-        // Who sees the new number looks at what has changed under the lock, or sees what was stored before.
-        self.ways.generation.fetch_add(1, Release);
+        self.ways.renew();
     }
 }

@@ -104,7 +104,7 @@ pub(crate) enum Passage {
 }
 
 /// What is at the other end of a cable.
-enum Hop {
+pub(super) enum Hop {
     /// Nothing that takes packets.
     Nowhere,
     /// A port of an HCA.
@@ -433,7 +433,7 @@ impl State {
     }
 
     /// What is at the other end of the cable of `port`.
-    fn hop(&self, port: PortNum) -> Hop {
+    pub(super) fn hop(&self, port: PortNum) -> Hop {
         let hop = match (self.ends.get(usize::from(port.get())), &self.own) {
             (Some(End::Hca(..)), Some(own)) => own
                 .way

@@ -10,6 +10,7 @@ use super::batch::{
     Train,
     BATCH_BYTES, //
 };
+use super::landing::Landing;
 use super::route::Segment;
 use super::{
     End,
@@ -332,6 +333,7 @@ impl Fabric {
             irqs,
             origin,
             dest: None,
+            landing: None,
             train: None,
             run,
         };
@@ -366,6 +368,8 @@ struct Arrival<'a> {
     origin: &'a Origin,
     /// Where the last packet went, by its cookie.
     dest: Option<(u64, Dest)>,
+    /// Where the last one has landed, if it has come over a cable.
+    landing: Option<Landing>,
     /// Packets that have not been handed on, since more of their message may follow.
     train: Option<Train<'a>>,
     run: &'a mut RunQueue,
@@ -487,7 +491,10 @@ impl<'a> Arrival<'a> {
         }
         match &dest.place {
             Place::Hca(hca, port) => hca.receive(cx, irqs, run, *port, segment),
-            Place::Switch(port) => self.fabric.carry(cx, irqs, run, *port, segment),
+            Place::Switch(port) => match self.fabric.land(cx, &mut self.landing, *port, &segment) {
+                Some(landing) => self.fabric.land_at(cx, irqs, run, landing, segment),
+                None => self.fabric.carry(cx, irqs, run, *port, segment),
+            },
         }
         self.train = None;
     }

@@ -21,6 +21,7 @@ use crate::{
     convoy::SEATS,
     fabric::{
         Address,
+        Goal,
         Lane,
         Order,
         Segment, //
@@ -61,7 +62,7 @@ pub(super) struct Transmitter {
     /// Whether `lane` has just been looked for, and is used whatever has happened since but a migration.
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
-    end: Option<Held<Qp>>,
+    end: Option<Goal>,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
     /// That, or another short answer.
@@ -176,8 +177,12 @@ impl Transmitter {
             source: &self.flight.source(),
             damage: None,
         };
-        match &self.end {
-            Some(end) if self.lane.fits(&segment) => {
+        if self.end.is_none() {
+            self.end = qp.hca.goal(cx, &self.lane);
+        }
+        let goal = self.end.as_ref();
+        match goal.filter(|_| self.lane.fits(&segment)) {
+            Some(Goal::Qp(end)) => {
                 if qp.hca.count_along(&self.lane, end, &segment) {
                     let arrival = Arrival {
                         segment,
@@ -187,16 +192,19 @@ impl Transmitter {
                     let asker = self.last.then_some((qp, &mut self.reply));
                     Qp::receive_from(end, cx, irqs, run, arrival, asker);
                 }
+                return;
+            }
+            Some(Goal::Udp(way, reader)) => {
+                let way = (way, *reader);
+                qp.hca.send_along(cx, irqs, run, &self.lane, way, &segment);
             }
             // The port of the queue pair may be another one meanwhile, and its way.
-            _ => {
-                qp.hca.transmit(cx, irqs, run, self.lane.port(), segment);
-                // Before the last of it leaves: the peer may invalidate a key that it has the data of.
-                self.flight.clear();
-                if self.last {
-                    run.end(cx, irqs);
-                }
-            }
+            None => qp.hca.transmit(cx, irqs, run, self.lane.port(), segment),
+        }
+        // Before the last of it leaves: the peer may invalidate a key that it has the data of.
+        self.flight.clear();
+        if self.last {
+            run.end(cx, irqs);
         }
     }
 }
@@ -255,9 +263,6 @@ impl State {
         let alone = self.machine.is_all_acked();
         let exhausted = has_output && run.is_exhausted();
         if has_output && !exhausted && own.fetch(qp, self, cx) {
-            if own.end.is_none() {
-                own.end = own.lane.end();
-            }
             own.last = !self.machine.has_output();
             run.charge(own.segment.span);
             run.order(Order {
