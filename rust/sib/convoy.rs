@@ -6,7 +6,7 @@
 //! more often than not, and several datagrams that leave at once cost hardly more than one. So messages wait for each
 //! other, whichever queue pairs of an HCA they are of: until there are [enough](FULL) of them, which the task that
 //! posts the last one sends; or until nobody has posted for a while, or the first one has waited [long enough](Patience),
-//! when a timer does.
+//! when a timer does. Who transmits for one of them meanwhile, an answer perhaps, leaves to the convoy what waits there.
 //!
 //! A convoy that one task has filled may be [sent by another processor](crate::steering).
 //!
@@ -190,7 +190,7 @@ impl Convoy {
             match leaving {
                 Leaving::Nobody => {}
                 Leaving::All(qps, steering) => Self::leave(&qps, steering, cx, irqs, run),
-                Leaving::One => Qp::transmit(qp, cx, irqs, run),
+                Leaving::One => Qp::transmit_alone(qp, cx, irqs, run),
             }
         });
     }
@@ -204,7 +204,7 @@ impl Convoy {
         run: &mut RunQueue,
     ) {
         run.gather(steering);
-        Qp::transmit_together(qps, cx, irqs, run);
+        Qp::transmit_together(qps, true, cx, irqs, run);
     }
 
     /// Ends the timer, for good. All queue pairs are gone.

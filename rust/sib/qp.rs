@@ -177,6 +177,9 @@ struct State {
     transmitter: Option<KBox<Transmitter>>,
     /// Whether what leaves goes by UDP, as far as who transmits has seen.
     is_far: bool,
+    /// Whether requests of which nothing has been sent are left to the convoy, which the queue pair is in, or is about
+    /// to join.
+    in_convoy: bool,
     /// Who sends what leaves the host.
     course: Course,
     /// The attributes that the client set, for queries.
@@ -470,7 +473,7 @@ impl Qp {
             qp.watch(state);
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
-            let has_output = state.machine.has_output() && !state.is_busy();
+            let has_output = state.has_output() && !state.is_busy();
             (dropped, has_output, state.absence.wait(), events)
         };
         if let Some(reason) = dropped {

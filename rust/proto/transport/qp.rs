@@ -416,6 +416,12 @@ where
             || self.may_ask()
     }
 
+    /// Whether all that there is to send is requests of which nothing has been sent: they may wait.
+    pub fn has_only_new(&self) -> bool {
+        let answers = self.qp_type == QpType::Rc && self.responder.has_output();
+        !answers && self.state == QpState::Rts && self.requester.is_at_new() && !self.may_ask()
+    }
+
     /// The next response, if that is one packet with a payload of at most `most` bytes: it may be passed on where a
     /// segment has just been taken, without the ado of a transmission.
     pub fn poll_reply(&mut self, most: u32, limits: &TxLimits) -> Option<TxSegment> {

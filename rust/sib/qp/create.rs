@@ -210,6 +210,7 @@ fn state(
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
         is_far: false,
+        in_convoy: false,
         course: Course::default(),
         attr: QpAttr {
             cap,

@@ -141,17 +141,22 @@ fn take_in(
     let waiting = state.machine.backlog();
     let is_sending = matches!(qp.ty, QpType::Rc)
         && matches!(state.machine.state(), QpState::Rts)
-        && state.goes_far();
+        && state.is_far;
     // One that brings nothing says nothing about who rings it.
     if !is_sending || waiting == before {
         return Ok(true);
     }
     let now = fabric::now();
-    let answered = core::mem::take(&mut state.answered);
     let load = match state.machine.config().mtu.packets(longest) {
         0 | 1 => Load::Single,
         _ => Load::Bulk,
     };
+    let is_busy = state.is_busy();
+    if is_busy && load == Load::Bulk {
+        state.in_convoy = false;
+        return Ok(true);
+    }
+    let answered = core::mem::take(&mut state.answered);
     // Who leaves completions unseen does not wait for them.
     let waits = answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
     let hurried = !waits && qp.pd.pace.is_hurried(now, load);
@@ -159,7 +164,8 @@ fn take_in(
         state.course.offer();
     }
     let at_once = !hurried || load == Load::Bulk;
-    let by_itself = waiting == 1 && state.course.of_requests().is_none();
+    state.in_convoy = !at_once;
+    let by_itself = !is_busy && waiting == 1 && state.course.of_requests().is_none();
     *visit = Some(Visit {
         from: now,
         sent: (!hurried && by_itself).then_some(load),

@@ -210,9 +210,9 @@ impl Transmitter {
 }
 
 impl State {
-    /// Whether what is sent now leaves the host, by a connection whose way is known.
-    pub(super) fn goes_far(&self) -> bool {
-        self.is_far && !self.is_busy()
+    /// Whether there is something to send now.
+    pub(super) fn has_output(&self) -> bool {
+        self.machine.has_output() && !(self.in_convoy && self.machine.has_only_new())
     }
 
     /// Whether somebody transmits to a peer elsewhere, and that is answers: there is no request to send, and none that
@@ -259,11 +259,11 @@ impl State {
             return Step::Find(own, address);
         }
         // To find nothing costs nothing, and is no reason for somebody else to look.
-        let has_output = self.machine.has_output();
+        let has_output = self.has_output();
         let alone = self.machine.is_all_acked();
         let exhausted = has_output && run.is_exhausted();
         if has_output && !exhausted && own.fetch(qp, self, cx) {
-            own.last = !self.machine.has_output();
+            own.last = !self.has_output();
             run.charge(own.segment.span);
             run.order(Order {
                 more: self.machine.backlog(),
@@ -346,9 +346,26 @@ impl Qp {
         Ok(())
     }
 
-    /// Sends what several queue pairs have to send, within the budget of the call chain, and has it leave together.
+    /// The same for one that has no place in the convoy.
+    pub(crate) fn transmit_alone(
+        qp: &Held<Self>,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+    ) {
+        let leave = |state: &mut State, _: &mut Cx<'_, QpLock, Off>| {
+            state.in_convoy = false;
+            Ok(true)
+        };
+        // As above.
+        let _ = Self::transmit_after(qp, cx, irqs, run, leave);
+    }
+
+    /// Sends what several queue pairs have to send, which have been in the convoy or have not, within the budget of the
+    /// call chain, and has it leave together.
     pub(crate) fn transmit_together(
         qps: &[Option<Held<Self>>],
+        from_convoy: bool,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
@@ -358,7 +375,11 @@ impl Qp {
             let Some(qp) = qp else {
                 continue;
             };
-            let own = cx.lock(&qp.state).transmitter.take();
+            let own = {
+                let mut state = cx.lock(&qp.state);
+                state.in_convoy &= !from_convoy;
+                state.transmitter.take()
+            };
             *loaded = own.and_then(|own| Self::resume(qp, cx, irqs, run, own));
         }
         while loaded.iter().any(Option::is_some) {

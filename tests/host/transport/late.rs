@@ -75,6 +75,27 @@ fn what_never_leaves_runs_into_the_timeout() {
     panic!("it never ends");
 }
 
+/// Only what nothing has been sent of is new, and only if there is no answer to be sent.
+#[test]
+fn what_is_new_is_told_from_what_is_sent_again() {
+    let [mut fresh, _] = network();
+    for _ in 0..2 {
+        post(&mut fresh);
+        assert!(fresh.qp.has_output() && fresh.qp.has_only_new());
+        assert_eq!(fresh.poll_all(0).len(), 1);
+    }
+    let (mut one, mut two, packets, again, due) = reminded();
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert!(one.qp.has_output() && !one.qp.has_only_new());
+    let rest = one.poll_all(due.nanos());
+    assert!(rest.len() > 1);
+    post(&mut two);
+    assert!(two.qp.has_only_new());
+    deliver(&mut two, &packets[1..2]);
+    assert!(two.qp.has_output() && !two.qp.has_only_new());
+}
+
 #[test]
 fn what_was_late_is_not_sent_again() {
     let (mut one, mut two, packets, again, due) = reminded();

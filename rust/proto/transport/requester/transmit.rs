@@ -118,6 +118,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.cursor.index != self.head
     }
 
+    /// Whether those are new: nothing has been sent of them, and they do not wait for what has.
+    pub(in crate::transport) fn is_at_new(&self) -> bool {
+        self.cursor.index == self.begun
+    }
+
     /// Moves the cursor to the next work request that has something to send.
     fn arrive(
         &mut self,
