@@ -416,7 +416,8 @@ where
             || self.may_ask()
     }
 
-    /// Whether all that there is to send is requests of which nothing has been sent: they may wait.
+    /// Whether all that there is to send, if there is something, is requests of which nothing has been sent: they may
+    /// wait.
     pub fn has_only_new(&self) -> bool {
         let answers = self.qp_type == QpType::Rc && self.responder.has_output();
         !answers && self.state == QpState::Rts && self.requester.is_at_new() && !self.may_ask()

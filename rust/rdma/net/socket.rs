@@ -120,6 +120,7 @@ where
             left: count,
         };
         self.target.receive(&mut arrivals, cx, irqs);
+        // So many are not due any more, and so none of them may stay in the queue.
         arrivals.for_each(drop);
     }
 }

@@ -118,7 +118,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.cursor.index != self.head
     }
 
-    /// Whether those are new: nothing has been sent of them, and they do not wait for what has.
+    /// Whether nothing has been sent of any of those.
     pub(in crate::transport) fn is_at_new(&self) -> bool {
         self.cursor.index == self.begun
     }
