@@ -164,8 +164,8 @@ impl Fabric {
 mod tests {
     use super::*;
     use proto::fabric::line::{
-        Message,
-        MAX_LEN, //
+        self,
+        Message, //
     };
     use wire::outer::control::Hello;
     use wire::{
@@ -194,9 +194,9 @@ mod tests {
             tag: [0; mac::LEN],
         };
         let key = Key::new(b"a fabric key")?.ok_or(EINVAL)?;
-        let mut buf = [0; MAX_LEN];
+        let mut buf = [0; line::MAX_LEN];
         let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&*key), &mut buf);
-        assert_eq!(len, Ok(MAX_LEN));
+        assert_eq!(len, Ok(line::MAX_LEN));
         let (covered, tag) = Hello::split_tag(&buf).map_err(|_| EINVAL)?;
         assert_eq!(tag, &GOLDEN);
         assert!(key.verify(covered, tag));
