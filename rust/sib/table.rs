@@ -55,25 +55,31 @@ impl Layout for QpnLayout {
 /// Local and remote keys: the low 8 bits belong to the consumer of a fast registration or memory
 /// window (IBA, "Memory Region Types"), the slot follows, the top byte is random. A look-up leaves
 /// the low 8 bits to the caller, since they change while an object exists.
+///
+/// Slots count from 1 here: no choice of the other bits makes a key 0, which stands for all memory of
+/// a kernel client.
 pub(crate) enum KeyLayout {}
 
 impl KeyLayout {
     const CONSUMER_BITS: u32 = 8;
     const SLOT_BITS: u32 = 16;
     const SLOT_MASK: u32 = (1 << Self::SLOT_BITS) - 1;
+    const FIRST_SLOT: u32 = 1;
 }
 
 impl Layout for KeyLayout {
-    const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
+    const MAX_SLOTS: usize = (Self::SLOT_MASK - Self::FIRST_SLOT + 1) as usize;
     const MATCH: u32 = !((1 << Self::CONSUMER_BITS) - 1);
 
     fn number(slot: u32, tag: u32) -> u32 {
-        let fixed = (slot & Self::SLOT_MASK) << Self::CONSUMER_BITS;
+        let slot = slot.wrapping_add(Self::FIRST_SLOT) & Self::SLOT_MASK;
+        let fixed = slot << Self::CONSUMER_BITS;
         fixed | tag & !(Self::SLOT_MASK << Self::CONSUMER_BITS)
     }
 
     fn slot(number: u32) -> u32 {
-        number >> Self::CONSUMER_BITS & Self::SLOT_MASK
+        let slot = number >> Self::CONSUMER_BITS & Self::SLOT_MASK;
+        slot.wrapping_sub(Self::FIRST_SLOT)
     }
 }
 
@@ -245,5 +251,60 @@ impl<T, L: Layout> Table<T, L> {
             Slot::Used(_, item) => Some((at, item)),
             Slot::Free(_) => None,
         })
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_table)]
+mod tests {
+    use super::*;
+
+    /// A table with room for some objects.
+    fn table<L: Layout>() -> Result<Table<u32, L>> {
+        let mut table = Table::new();
+        let room = Table::<u32, L>::allocate(table.wanted()?, GFP_KERNEL)?;
+        drop(table.grow(room));
+        Ok(table)
+    }
+
+    fn insert<L: Layout>(table: &mut Table<u32, L>, tag: u32, item: u32) -> Result<u32> {
+        table.insert(tag, item).map_err(|_| ENOMEM)
+    }
+
+    #[test]
+    fn no_key_is_that_of_all_memory() -> Result {
+        const CONSUMER_MASK: u32 = 0xff;
+        let mut table = table::<KeyLayout>()?;
+        for item in 0..8 {
+            let key = insert(&mut table, 0, item)?;
+            assert!(key & !CONSUMER_MASK != crate::pd::LOCAL_DMA_LKEY);
+            assert_eq!(table.get(key), Some(&item));
+            assert_eq!(table.get(key | CONSUMER_MASK), Some(&item));
+        }
+        assert_eq!(table.get(crate::pd::LOCAL_DMA_LKEY), None);
+        Ok(())
+    }
+
+    #[test]
+    fn all_slots_of_keys_have_numbers_of_their_own() {
+        let last = KeyLayout::MAX_SLOTS as u32 - 1;
+        for slot in [0, 1, 255, 256, last - 1, last] {
+            for tag in [0, 0xff, u32::MAX] {
+                assert_eq!(KeyLayout::slot(KeyLayout::number(slot, tag)), slot);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stale_number_misses() -> Result {
+        let mut table = table::<QpnLayout>()?;
+        let old = insert(&mut table, 1, 10)?;
+        assert_eq!(table.remove(old), Some(10));
+        assert_eq!(table.remove(old), None);
+        let new = insert(&mut table, 2, 20)?;
+        assert_eq!(QpnLayout::slot(new), QpnLayout::slot(old));
+        assert_eq!(table.get(old), None);
+        assert_eq!(table.get(new), Some(&20));
+        Ok(())
     }
 }
