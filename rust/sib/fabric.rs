@@ -12,7 +12,8 @@
 //! - [`manager`]: the subnet manager on the switch.
 //! - [`cable`]: cables to other switches, whose ends are machines ([`proto::fabric::line`]); [`key`]: what keeps
 //!   strangers out; [`beacon`]: cables that are made by themselves.
-//! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere.
+//! - [`udp`]: packets as datagrams, and what is done with datagrams from anywhere; [`account`]: what is counted of
+//!   them.
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port.
@@ -24,6 +25,7 @@
 //! The lock of a fabric is the outermost: a port of the switch and the port of the HCA at the other end of its
 //! cable change together, under both locks. Packets are handed on without a lock.
 
+mod account;
 mod batch;
 mod beacon;
 mod berth;
@@ -70,7 +72,6 @@ pub(crate) use smp::trap_header;
 pub(crate) use storage::Assignments;
 pub(crate) use traffic::Traffic;
 pub(crate) use udp::{
-    Drops,
     Reader,
     Way, //
 };
@@ -83,6 +84,7 @@ use crate::events;
 use crate::guid::GuidBase;
 use crate::hca::Hca;
 use crate::params;
+use account::Account;
 use beacon::{
     Lookout,
     Search, //
@@ -194,7 +196,7 @@ pub(crate) struct Fabric {
     /// What [`State`] refers to.
     #[pin]
     endpoints: Mutex<Option<Endpoints>>,
-    drops: Arc<Drops>,
+    account: Arc<Account>,
     /// See [`lane`].
     ways: Arc<Ways>,
 }
@@ -248,7 +250,7 @@ impl Fabric {
                 seat <- seat,
                 lookout <- lookout,
                 endpoints <- new_mutex!(Some(KVec::new()), "Fabric::endpoints"),
-                drops: Arc::new(Drops::new(), GFP_KERNEL)?,
+                account: Arc::new(Account::new(), GFP_KERNEL)?,
                 ways,
             }? Error),
             GFP_KERNEL,
@@ -298,9 +300,9 @@ impl Fabric {
         self.rearm(cx);
     }
 
-    /// How many datagrams, and packets to be sent as such, have been dropped for what.
-    pub(crate) fn drops(&self) -> &Drops {
-        &self.drops
+    /// What it has carried as datagrams, and dropped.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
     }
 
     /// Does what management has ordered for the link of a port of an HCA; the answer has left by now.

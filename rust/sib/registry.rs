@@ -94,6 +94,8 @@ struct Entry {
     leases: KVec<(Ticket, Option<Enlisted>)>,
     /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
     _dropped: Pin<KBox<debugfs::File<Dropped>>>,
+    /// `carried` beside it.
+    _carried: Pin<KBox<debugfs::File<Carried>>>,
     /// `subnet` and `cables` beside it.
     _subnet: ControlFile<Subnet>,
     _cables: ControlFile<Cables>,
@@ -110,8 +112,20 @@ struct Dropped(Arc<Fabric>);
 
 impl fmt::Debug for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (cause, count) in self.0.drops().iter() {
+        for (cause, count) in self.0.account().drops() {
             writeln!(f, "{cause} {count}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows what a fabric has sent and received.
+struct Carried(Arc<Fabric>);
+
+impl fmt::Debug for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, count) in self.0.account().carried() {
+            writeln!(f, "{name} {count}")?;
         }
         Ok(())
     }
@@ -177,6 +191,8 @@ pub(crate) fn acquire(
     let debug = fabrics.debug_dir().subdir(&name);
     let shown = Dropped(fabric.clone());
     let dropped = debug.read_only_file(c"dropped", Ok::<_, Error>(shown));
+    let shown = Carried(fabric.clone());
+    let carried = debug.read_only_file(c"carried", Ok::<_, Error>(shown));
     let subnet = ControlFile::new(&debug, c"subnet", Subnet(fabric.clone()))?;
     let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
     let mut entry = Entry {
@@ -186,6 +202,7 @@ pub(crate) fn acquire(
         parent,
         leases: KVec::new(),
         _dropped: KBox::pin_init(dropped, GFP_KERNEL)?,
+        _carried: KBox::pin_init(carried, GFP_KERNEL)?,
         _subnet: subnet,
         _cables: cables,
     };

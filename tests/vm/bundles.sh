@@ -20,15 +20,31 @@ packets() {
 	cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets
 }
 
+# carried NETDEV NAME: what the file of that fabric says.
+carried() {
+	awk -v name="$2" '$1 == name { print $2 }' "/sys/kernel/debug/sib/sib-$(tr -d : <"/sys/class/net/$1/address")/carried"
+}
+
+# told: the files of both ends agree on the datagrams.
+told() {
+	[ "$(carried v0 sent_datagrams)" = "$(carried v1 rcvd_datagrams)" ] &&
+		[ "$(carried v1 sent_datagrams)" = "$(carried v0 rcvd_datagrams)" ]
+}
+
 # share COMMAND [ARG]...: percents of the packets that frames are while COMMAND sends.
 share() {
-	local frames packets
-	frames=$(frames) packets=$(packets)
+	local frames packets datagrams
+	frames=$(frames) packets=$(packets) datagrams=$(carried v0 sent_datagrams)
 	pair sib1 sib0 "$@"
 	frames=$(($(frames) - frames)) packets=$(($(packets) - packets))
+	datagrams=$(($(carried v0 sent_datagrams) - datagrams))
 	[ $packets -gt 1000 ] || fail "$packets packets only"
 	SHARE=$((frames * 100 / packets))
-	printf '%d packets in %d frames\n' $packets $frames
+	printf '%d packets in %d frames and %d datagrams\n' $packets $frames $datagrams
+	# Not all are read at one moment, and frames are of other protocols as well.
+	[ $((frames - datagrams)) -gt -50 ] && [ $((frames - datagrams)) -lt 50 ] ||
+		fail "the fabric counts other datagrams"
+	within 10 told || fail "the two ends count other datagrams"
 }
 
 # plugged BUNDLES: two switches of which each datagram is one frame.

@@ -10,11 +10,9 @@
 //! leads to the same switch. Beacons are not authenticated: what strangers can do with them is have Hellos said to
 //! nobody, by [`PENDING`] cables at a time, and keep others from being heard, for as long as they go on.
 
+use super::account::Dropped;
 use super::cable::Origin;
-use super::udp::{
-    Dropped,
-    Way, //
-};
+use super::udp::Way;
 use super::{
     now,
     Fabric,

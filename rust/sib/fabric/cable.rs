@@ -2,11 +2,11 @@
 
 //! Cables to the switches of other underlays: sockets, control messages, and links that follow them.
 
+use super::account::Dropped;
 use super::key::Key;
 use super::now;
 use super::udp::{
     self,
-    Dropped,
     Endpoint,
     Hook,
     Own,
@@ -184,7 +184,7 @@ impl Fabric {
         let path = Arc::new(Path::new(remote, HOPS, None)?, GFP_KERNEL)?;
         let endpoint = Endpoint {
             socket,
-            drops: self.drops.clone(),
+            account: self.account.clone(),
         };
         let endpoint = Self::keep(&mut self.endpoints.lock(), endpoint)?;
         let own = Own {
@@ -243,7 +243,7 @@ impl Fabric {
         let socket = UdpSocket::open(underlay, version, port, true, hook, cx, sleepable)?;
         let endpoint = Endpoint {
             socket,
-            drops: self.drops.clone(),
+            account: self.account.clone(),
         };
         let endpoint = Self::keep(&mut kept, endpoint)?;
         let listening = endpoint.try_clone().ok_or(EBUSY)?;
@@ -441,7 +441,7 @@ impl Fabric {
     ) {
         match datagram(parcel) {
             Some(skb) => parcel.way.send(cx, irqs, skb, None),
-            None => self.drops.count(Dropped::Unsendable),
+            None => self.account.dropped(Dropped::Unsendable),
         }
     }
 

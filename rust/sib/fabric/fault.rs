@@ -6,9 +6,9 @@
 //! leave and arrive one by one, since a segment that stands for many would suffer as a whole. What waits is
 //! copied to a shelf of [`PLACES`] packets, and what finds no place there is lost.
 
+use super::account::Dropped;
 use super::now;
 use super::route::Segment;
-use super::udp::Dropped;
 use crate::hca::{
     Hca,
     Tap, //
@@ -206,7 +206,7 @@ impl Hca {
             Direction::Out => self.launch(cx, irqs, run, port, segment),
             Direction::In if segment.damage.is_some() => {
                 if let Some(place) = self.place(cx, port) {
-                    place.fabric().drops.count(Dropped::Icrc);
+                    place.fabric().account.dropped(Dropped::Icrc);
                 }
             }
             Direction::In => self.accept(cx, irqs, run, port, segment),

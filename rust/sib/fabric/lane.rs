@@ -8,13 +8,13 @@
 //! to the queue pair at its end, without the locks of the fabric and of the far HCA; the ports on its way count
 //! it all the same. Where the switch sends it out by a cable, it goes straight to the [`Way`] of that.
 
+use super::account::Dropped;
 use super::route::{
     Hop,
     Passage,
     Segment, //
 };
 use super::udp::{
-    Dropped,
     Reader,
     Way, //
 };
@@ -376,7 +376,7 @@ impl Hca {
     ) {
         self.count_out(lane, segment);
         if run.post(cx, irqs, (way, reader), segment).is_none() {
-            way.endpoint.drops.count(Dropped::Unsendable);
+            way.endpoint.account.dropped(Dropped::Unsendable);
         }
     }
 

@@ -2,8 +2,8 @@
 
 //! The way of a packet: out of a port of an HCA, through the switch, to the next.
 
+use super::account::Dropped;
 use super::udp::{
-    Dropped,
     Reader,
     Way, //
 };
@@ -267,7 +267,7 @@ impl Fabric {
         let verdict = cx.lock(&self.state).relay(in_port, &segment);
         let stays = matches!(verdict, Verdict::Smp | Verdict::Gmp);
         if stays && segment.damage.is_some() {
-            return self.drops.count(Dropped::Icrc);
+            return self.account.dropped(Dropped::Icrc);
         }
         match verdict {
             Verdict::Out(hop) => self.hand_on(cx, irqs, run, hop, segment),
@@ -320,7 +320,7 @@ impl Fabric {
     ) {
         match hop {
             Hop::Nowhere => {}
-            Hop::Hca(..) if segment.damage.is_some() => self.drops.count(Dropped::Icrc),
+            Hop::Hca(..) if segment.damage.is_some() => self.account.dropped(Dropped::Icrc),
             Hop::Hca(hca, port) => hca.receive(cx, irqs, run, port, segment),
             Hop::Udp(way, reader) => self.send_packets(cx, irqs, run, (&way, reader), segment),
         }

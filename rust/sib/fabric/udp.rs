@@ -6,6 +6,10 @@
 //! header is the receiver's: its low byte names a port of the receiver's switch, the rest is random, so that
 //! only who was told it can send. A datagram that is not as it should be is counted and dropped.
 
+use super::account::{
+    Account,
+    Dropped, //
+};
 use super::batch::{
     Train,
     BATCH_BYTES, //
@@ -25,9 +29,7 @@ use crate::payload::{
 use crate::run::RunQueue;
 use core::net::SocketAddr;
 use kernel::cpu::CpuId;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
-use proto::fabric::line::Fault;
 use rdma::net::{
     Arrivals,
     Path,
@@ -38,13 +40,11 @@ use rdma::net::{
 };
 use rdma::random;
 use rdma::sync::{
-    Atomic,
     Cx,
     Held,
     IrqsOn,
     Unlocked, //
 };
-use wire::error::WireError;
 use wire::header::Header;
 use wire::icrc::Crc32;
 use wire::outer::{
@@ -80,8 +80,8 @@ impl Receive for Hook {
 /// A socket of a fabric.
 pub(crate) struct Endpoint {
     pub(super) socket: UdpSocket<Arc<Hook>>,
-    /// Those of the fabric.
-    pub(super) drops: Arc<Drops>,
+    /// That of the fabric.
+    pub(super) account: Arc<Account>,
 }
 
 /// The way of datagrams to one receiver.
@@ -128,13 +128,14 @@ impl Way {
         skb: Skb,
         cpu: Option<CpuId>,
     ) {
-        let socket = &self.endpoint.socket;
+        let Endpoint { socket, account } = &*self.endpoint;
+        account.sent(&skb);
         let sent = match cpu {
             Some(cpu) => socket.send_from(cpu, skb, self.path.clone(), cx, irqs),
             None => socket.send(skb, &self.path, cx, irqs),
         };
         if sent.is_err() {
-            self.endpoint.drops.count(Dropped::Network);
+            account.dropped(Dropped::Network);
         }
     }
 }
@@ -158,90 +159,6 @@ fn port_of(cookie: u64) -> PortNum {
 /// socket is bound to the device.
 pub(super) fn same(a: SocketAddr, b: SocketAddr) -> bool {
     a.ip() == b.ip() && a.port() == b.port()
-}
-
-macro_rules! drops {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
-        /// Why a datagram, or a packet to be sent, was dropped.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Dropped {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl Dropped {
-            const NAMES: &'static [&'static str] = &[$($name),+];
-        }
-    };
-}
-
-drops! {
-    /// Shorter than its headers.
-    Truncated = "truncated",
-    /// Not of this protocol.
-    Magic = "magic",
-    /// Of another version of it.
-    Version = "version",
-    /// Of an unknown kind, or not legible as what it says it is.
-    Malformed = "malformed",
-    /// With a cookie that nobody has, or not from where that was given to.
-    Stranger = "stranger",
-    /// A packet whose headers contradict each other or its length.
-    Header = "header",
-    /// A packet with a wrong ICRC.
-    Icrc = "icrc",
-    /// A Hello, or its acknowledgement, without the tag of the fabric key.
-    Key = "key",
-    /// A packet for a port without a link.
-    NoLink = "no_link",
-    /// Put together by the network layer, without memory to take it apart.
-    Memory = "memory",
-    /// To be sent, but too large, or without memory.
-    Unsendable = "unsendable",
-    /// To be sent, but refused by the network layer.
-    Network = "network",
-}
-
-/// How often each cause of a drop has occurred.
-pub(crate) struct Drops([Atomic<u64>; Dropped::NAMES.len()]);
-
-impl Drops {
-    pub(super) const fn new() -> Self {
-        Self([const { Atomic::new(0) }; Dropped::NAMES.len()])
-    }
-
-    pub(super) fn count(&self, cause: Dropped) {
-        if let Some(counter) = self.0.get(cause as usize) {
-            counter.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// The names of the causes and the counts.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let names = Dropped::NAMES.iter().copied();
-        names.zip(self.0.iter().map(|counter| counter.load(Relaxed)))
-    }
-}
-
-impl From<WireError> for Dropped {
-    fn from(error: WireError) -> Self {
-        match error {
-            WireError::Truncated => Self::Truncated,
-            WireError::OuterMagic => Self::Magic,
-            WireError::OuterVersion(_) => Self::Version,
-            WireError::Icrc => Self::Icrc,
-            WireError::OuterKind(_) | WireError::Control => Self::Malformed,
-            _ => Self::Header,
-        }
-    }
-}
-
-impl From<Fault> for Dropped {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Wire(error) => error.into(),
-            Fault::Stranger => Self::Stranger,
-        }
-    }
 }
 
 /// Where packets arrive.
@@ -270,7 +187,7 @@ impl Fabric {
         segment: Segment<'_>,
     ) {
         if run.post(cx, irqs, way, &segment).is_none() {
-            self.drops.count(Dropped::Unsendable);
+            self.account.dropped(Dropped::Unsendable);
         }
     }
 
@@ -302,7 +219,7 @@ impl Fabric {
             let len = batch.len().wrapping_sub(at).min(most);
             let copy = |len| batch.copy(at, len, pool, irqs);
             let Ok(part) = copy(len).or_else(|_| copy(len.min(stride))) else {
-                self.drops.count(Dropped::Memory);
+                self.account.dropped(Dropped::Memory);
                 at = at.saturating_add(stride.max(1));
                 continue;
             };
@@ -341,7 +258,7 @@ impl Fabric {
         loop {
             let datagram = rest.get(..stride).unwrap_or(rest);
             if let Err(cause) = arrival.take(cx, rest, datagram) {
-                self.drops.count(cause);
+                self.account.dropped(cause);
             }
             rest = rest.get(stride..).unwrap_or_default();
             if rest.is_empty() {
@@ -434,7 +351,7 @@ impl<'a> Arrival<'a> {
         loop {
             let packet = body.get(..stride).unwrap_or(body);
             if let Err(cause) = self.take_packet(cx, rest, packet, (rows, place)) {
-                self.fabric.drops.count(cause);
+                self.fabric.account.dropped(cause);
             }
             body = body.get(stride..).unwrap_or_default();
             rest = rest.get(stride..).unwrap_or_default();
@@ -574,8 +491,10 @@ impl Receive for Fabric {
     /// What all that has come leads to leaves together.
     fn receive(&self, arrivals: &mut Arrivals<'_>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let pool = arrivals.pool;
+        self.account.looked();
         RunQueue::with(&mut cx, irqs, |cx, run| {
             for (packet, from) in arrivals {
+                self.account.received(&packet);
                 self.take_batch(cx, irqs, run, (&packet, pool), from);
                 packet.consume();
             }
