@@ -5,7 +5,9 @@
 #
 # SCSI over RDMA (SRP), target and initiator of the kernel, which use ib_cm and path
 # records without rdma_cm: a disk is written and read back, each block verified, over
-# the fabric between two HCAs.
+# the fabric between two HCAs. The underlay has an address as those of containers are,
+# and with it the GUIDs, of which ib_srpt names its service if it is not told a name:
+# IDs of services that begin so are for ib_cm to give, which it refuses.
 #
 #     srp.sh [handoff|udp]
 
@@ -18,11 +20,13 @@ managed_by_module
 datapath "${1:-handoff}"
 run modprobe sib
 underlay sibnet0
+run ip link set sibnet0 address 02:42:ac:11:00:02
 hca_up sib0 sibnet0
 hca_up sib1 sibnet0
 wait_active 60 sib0 sib1
-# The first HCA names the service.
+# The GUID of the first HCA names the service, but for how it begins.
 SERVICE=$(hex /sys/class/infiniband/sib0/node_guid)
+SERVICE=10${SERVICE#02}
 srp_target_up "$SERVICE" "$(srp_port sib1)" "$(srp_port sib0)"
 srp_attach "$SERVICE" "$(srp_port sib1)"
 verified large --size=32M --rw=write --bs=128k --iodepth=8
