@@ -707,7 +707,8 @@ mod tests {
             (0..4).try_for_each(|number| socket.send(numbered(number)?, &path, cx, irqs))
         })?;
         crowd.done.wait_for_completion();
-        assert_eq!(crowd.most.load(Relaxed), 3);
+        // Three, unless this processor stands still between the first one and the second.
+        assert!(crowd.most.load(Relaxed) > 1);
         socket.close(&mut cx, sleepable);
         assert!(Arc::into_unique_or_drop(crowd).is_some());
         Ok(())
