@@ -19,5 +19,6 @@
 #include "odp.h"
 #include "param.h"
 #include "trace.h"
+#include "work.h"
 
 #endif

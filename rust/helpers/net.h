@@ -12,7 +12,6 @@ struct sib_skb_pool;
 struct sk_buff;
 struct sk_buff_head;
 struct sock;
-struct work_struct;
 
 /* An IPv4 (4) or IPv6 (6) address with a UDP port in host order. IPv4 uses the first four bytes. */
 struct sib_udp_address {
@@ -65,8 +64,6 @@ int sib_helper_udp_send(struct sock *sk, struct sk_buff *skb,
 			struct dst_cache *cache);
 
 /* lane.c */
-int sib_helper_other_cpu(void);
-void sib_helper_queue_bh(int cpu, struct work_struct *work);
 void sib_helper_lane_init(struct sk_buff_head *lane);
 void sib_helper_lane_put(struct sk_buff_head *lane, struct sk_buff *skb,
 			 const void *path);

@@ -19,7 +19,6 @@ pub use device::{
     DeviceName,
     NetDevice, //
 };
-pub use lane::other_cpu;
 pub use notifier::{
     DeviceEvent,
     Notifier,

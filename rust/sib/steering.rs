@@ -25,7 +25,7 @@ use proto::time::{
     Duration,
     Instant, //
 };
-use rdma::net::other_cpu;
+use rdma::work::other_cpu;
 
 /// How long a processor goes on after the last thing that was handed over to it.
 const HOLD: Duration = Duration::from_millis(20);

@@ -103,7 +103,7 @@ impl<T: Serve> Backlog<T> {
         let gap = crate::time::now_ns().saturating_sub(self.done.load(Relaxed));
         let at_once = gap < self.took.load(Relaxed).wrapping_shr(GAP_SHIFT);
         if at_once || self.crowded.load(Relaxed) {
-            // SAFETY: In a softirq by the promise, so this processor is not about to go.
+            // SAFETY: The caller is at it.
             unsafe { self.leave_to(CpuId::current()) };
         } else {
             // SAFETY: Promised by the caller.
@@ -136,16 +136,15 @@ impl<T: Serve> Backlog<T> {
                 break;
             }
         }
-        // SAFETY: In a softirq, so this processor is not about to go.
+        // SAFETY: Who has called is at it still.
         unsafe { self.leave_to(CpuId::current()) };
     }
 
-    /// Leaves what is due to the work item, in a softirq of `cpu`.
+    /// Leaves what is due to the work item, in a softirq of `cpu`, or of the running processor if that has gone.
     ///
     /// # Safety
     ///
-    /// Called by who is at it, with preemption off, so that no processor goes. The backlog stays in place until it has
-    /// been [cancelled](Self::cancel).
+    /// Called by who is at it. The backlog stays in place until it has been [cancelled](Self::cancel).
     pub(super) unsafe fn leave_to(&self, cpu: CpuId) {
         // SAFETY: The queue exists always, and works in softirqs; the item is initialised, and cancelled before it goes.
         unsafe { sib_bindings::sib_helper_queue_bh(cpu.into(), self.work.get()) };

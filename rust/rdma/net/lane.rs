@@ -28,13 +28,6 @@ use kernel::types::Opaque;
 /// Packets that wait on a lane at most. With the largest ones it is what the queue of a socket may hold.
 const MAX_WAITING: u32 = 512;
 
-/// Another processor that may work for the one that runs; `None` if there is none, or all others are isolated.
-pub fn other_cpu() -> Option<CpuId> {
-    // SAFETY: Callable in any context.
-    let cpu = CpuId::from_i32(unsafe { sib_bindings::sib_helper_other_cpu() })?;
-    (cpu != CpuId::current()).then_some(cpu)
-}
-
 /// The packets of a socket that wait for a processor, each with its path.
 ///
 /// # Invariants
@@ -110,7 +103,7 @@ impl Lanes {
         Ok(Self(lanes))
     }
 
-    /// Has `cpu` send `packet` along `path`. Preemption is off.
+    /// Has `cpu` send `packet` along `path`.
     ///
     /// # Errors
     ///
@@ -122,7 +115,7 @@ impl Lanes {
         }
         lane.of.put(packet, path);
         if lane.add() {
-            // SAFETY: Nobody was at it. Preemption is off, and the owner of the lane cancels it.
+            // SAFETY: Nobody was at it, and the owner of the lane cancels it.
             unsafe { lane.leave_to(cpu) };
         }
         Ok(())

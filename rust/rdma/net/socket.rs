@@ -422,7 +422,6 @@ impl Drop for Path {
 mod tests {
     use super::*;
     use crate::net::{
-        other_cpu,
         DeviceEvent,
         Notifier,
         Notify,
@@ -434,6 +433,7 @@ mod tests {
         LevelLock, //
     };
     use crate::time::now_ns;
+    use crate::work::other_cpu;
     use core::net::{
         IpAddr,
         Ipv4Addr,
