@@ -27,6 +27,7 @@ use crate::registry::{
     Lease,
     Ticket, //
 };
+use crate::relief::Relief;
 use crate::table::{
     QpnLayout,
     Table, //
@@ -112,6 +113,9 @@ pub(crate) struct Hca {
     /// Those that send together.
     #[pin]
     pub(crate) convoy: Convoy,
+    /// Those that another processor transmits for.
+    #[pin]
+    pub(crate) relief: Relief,
     port_views: [PortView; MAX_PORTS as usize],
     /// The way to tell ib_core of events.
     pub(crate) upcall: DeviceUpcall,
@@ -167,6 +171,7 @@ impl Hca {
         }
         let queue = Queue::new(c"sib", sleepable)?;
         let memory = Queue::slow(c"sib_memory", sleepable)?;
+        let relief = Relief::new(sleepable)?;
         let waiting = Arc::new(Room::new(), GFP_KERNEL)?;
         let faults = Faults::new(berth.ports())?;
         let captures = Captures::new(berth.ports())?;
@@ -191,6 +196,7 @@ impl Hca {
             memory,
             waiting,
             convoy <- Convoy::new(),
+            relief <- relief,
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),

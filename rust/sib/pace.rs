@@ -10,6 +10,10 @@
 //! hurry, [another processor](crate::steering) may send it. Such messages often have a completion each, which is there
 //! before they have been posted to the end: who leaves it unseen does not wait for it.
 //!
+//! Inside one host it takes hardly more to send a message than to post it, and it is received, with its completion, when
+//! the doorbell is done. There a task does not wait if it has posted several messages that nothing came of yet, and comes
+//! back in less time than sending one has taken: then [another processor](crate::relief) sends.
+//!
 //! This is for reliable connections alone. What waits may be sent on another processor than what was posted before or
 //! comes after, and a network device without queues, such as `lo` or veth, then lets the one overtake the other. Reliable
 //! connections ask for that again; datagrams would arrive in another order, and messages of unreliable connections be
@@ -19,7 +23,7 @@ use kernel::sync::atomic::Relaxed;
 use proto::time::Instant;
 use rdma::sync::Atomic;
 
-/// Who comes back in less than the fourth part of the time that sending has taken is in a hurry.
+/// Who comes back in less than the fourth part of the time that sending by UDP has taken is in a hurry.
 const HURRY_SHIFT: u32 = 2;
 
 /// A message waits for the next one at most twice as long as sending has taken.
@@ -42,6 +46,8 @@ pub(crate) struct Patience {
 /// What a doorbell has brought.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
+    /// Short messages to a peer in this host.
+    Near,
     /// Messages of one packet.
     Single,
     /// One of several packets at least.
@@ -52,7 +58,9 @@ pub(crate) enum Load {
 pub(crate) struct Pace {
     /// When the last doorbell that has brought something was done, in nanoseconds.
     left: Atomic<u64>,
-    /// How long it has taken to send a packet at once, in nanoseconds.
+    /// How long it has taken to send a short message to a peer in this host, in nanoseconds.
+    near: Atomic<u64>,
+    /// The same for a packet.
     single: Atomic<u64>,
     /// The same for several.
     bulk: Atomic<u64>,
@@ -63,6 +71,7 @@ impl Pace {
     pub(crate) const fn new() -> Self {
         Self {
             left: Atomic::new(0),
+            near: Atomic::new(0),
             single: Atomic::new(0),
             bulk: Atomic::new(0),
         }
@@ -71,6 +80,7 @@ impl Pace {
     /// How long it has taken to send so much.
     fn took(&self, load: Load) -> &Atomic<u64> {
         match load {
+            Load::Near => &self.near,
             Load::Single => &self.single,
             Load::Bulk => &self.bulk,
         }
@@ -79,7 +89,11 @@ impl Pace {
     /// Whether who comes `now` with `load` is in a hurry.
     pub(crate) fn is_hurried(&self, now: Instant, load: Load) -> bool {
         let pause = now.nanos().saturating_sub(self.left.load(Relaxed));
-        pause < self.took(load).load(Relaxed).wrapping_shr(HURRY_SHIFT)
+        let shift = match load {
+            Load::Near => 0,
+            Load::Single | Load::Bulk => HURRY_SHIFT,
+        };
+        pause < self.took(load).load(Relaxed).wrapping_shr(shift)
     }
 
     /// Until when a message of one packet that is posted `now` waits for others.

@@ -170,8 +170,8 @@ struct State {
     entry: RecvEntry,
     absence: Absence,
     events: Events,
-    /// Whether there was a completion, or a request of the peer, since the last doorbell.
-    answered: bool,
+    /// Messages that were posted since the last completion, or request of the peer.
+    unanswered: u32,
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.
     transmitter: Option<KBox<Transmitter>>,
@@ -223,6 +223,11 @@ pub(crate) struct Qp {
 }
 
 impl State {
+    /// Whether there was a completion, or a request of the peer, since the last doorbell.
+    fn is_answered(&self) -> bool {
+        self.unanswered == 0
+    }
+
     /// Calls `f` with the machine and its surroundings.
     fn with_machine<R>(
         &mut self,
@@ -252,7 +257,7 @@ impl State {
             entry: &mut self.entry,
             absence: &mut self.absence,
             events: &mut self.events,
-            answered: &mut self.answered,
+            unanswered: &mut self.unanswered,
             withheld: &mut self.withheld,
             attr: &mut self.attr,
             withhold,
@@ -301,7 +306,9 @@ impl State {
         let segment = &arrival.segment;
         let now = crate::fabric::now();
         let len = segment.source.len() as u32;
-        self.answered |= !segment.header.bth.opcode.is_response();
+        if !segment.header.bth.opcode.is_response() {
+            self.unanswered = 0;
+        }
         self.absence.taking.begin();
         // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
         let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {

@@ -47,6 +47,7 @@ mod qp;
 mod query;
 mod rail;
 mod registry;
+mod relief;
 mod run;
 mod rx;
 mod srq;

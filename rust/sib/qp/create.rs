@@ -206,7 +206,7 @@ fn state(
         entry: RecvEntry::new(),
         absence: Absence::new(),
         events: Events::default(),
-        answered: false,
+        unanswered: 0,
         withheld: Withheld::new(slots)?,
         transmitter: Some(Transmitter::new()?),
         is_far: false,

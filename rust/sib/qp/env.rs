@@ -154,7 +154,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) absence: &'a mut Absence,
     pub(super) events: &'a mut Events,
     /// Of the queue pair's state.
-    pub(super) answered: &'a mut bool,
+    pub(super) unanswered: &'a mut u32,
     pub(super) withheld: &'a mut Withheld,
     /// What queries are answered.
     pub(super) attr: &'a mut QpAttr,
@@ -409,7 +409,7 @@ impl Env for Surroundings<'_> {
             trace::error(qpn, trace::Fault::SendQueue, status);
         }
         trace::complete(qpn, wc.wr_id, status, false);
-        *self.answered = true;
+        *self.unanswered = 0;
         let wc = wc::translate(&wc, self.qp);
         if !self.withhold {
             return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);

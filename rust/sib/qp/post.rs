@@ -21,6 +21,7 @@ use crate::{
         MAX_INLINE, //
     },
     query,
+    relief::Relief,
     run::RunQueue, //
 };
 use kernel::prelude::*;
@@ -50,6 +51,7 @@ use rdma::{
     mem::Region,
     sync::{
         Cx,
+        Held,
         Off,
         QpLock,
         Sleepable,
@@ -62,7 +64,13 @@ use rdma::{
 /// How long a doorbell waits for who answers the peer: somewhat longer than an acknowledgement takes.
 const MAX_WAIT: Duration = Duration::from_nanos(100_000);
 
-/// A doorbell for messages that leave the host.
+/// Who has posted so many messages since the last answer, and posts one more, does not wait for any of them.
+const PATIENCE: u32 = 8;
+
+/// A longer message takes longer to copy than to send.
+const MAX_SHORT: u32 = 4096;
+
+/// A doorbell for messages that another processor may send.
 struct Visit {
     /// When it was rung.
     from: Instant,
@@ -73,7 +81,7 @@ struct Visit {
 }
 
 /// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
-/// task of the user, or leaves that to the [`Convoy`]: see [`crate::pace`].
+/// task of the user, or leaves that to the [`Convoy`] or to [another processor](Relief): see [`crate::pace`].
 ///
 /// # Errors
 ///
@@ -91,7 +99,7 @@ pub(crate) fn doorbell(
         loop {
             let mut early = false;
             Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
-                early = patient && state.answered && state.only_answers();
+                early = patient && state.is_answered() && state.only_answers();
                 if early {
                     return Ok(false);
                 }
@@ -133,18 +141,20 @@ fn await_answer(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
 fn take_in(
     state: &mut State,
     cx: &mut Cx<'_, QpLock, Off>,
-    qp: &Qp,
+    qp: &Held<Qp>,
     visit: &mut Option<Visit>,
 ) -> Result<bool> {
     let before = state.machine.backlog();
     let longest = fetch(state, cx, qp)?;
     let waiting = state.machine.backlog();
-    let is_sending = matches!(qp.ty, QpType::Rc)
-        && matches!(state.machine.state(), QpState::Rts)
-        && state.is_far;
+    let is_sending = matches!(qp.ty, QpType::Rc) && matches!(state.machine.state(), QpState::Rts);
     // One that brings nothing says nothing about who rings it.
     if !is_sending || waiting == before {
         return Ok(true);
+    }
+    let brought = waiting.wrapping_sub(before);
+    if !state.is_far {
+        return Ok(stays(state, cx, qp, (brought, longest), visit));
     }
     let now = fabric::now();
     let load = match state.machine.config().mtu.packets(longest) {
@@ -156,7 +166,8 @@ fn take_in(
         state.in_convoy = false;
         return Ok(true);
     }
-    let answered = core::mem::take(&mut state.answered);
+    let answered = state.is_answered();
+    state.unanswered = state.unanswered.saturating_add(brought);
     // Who leaves completions unseen does not wait for them.
     let waits = answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
     let hurried = !waits && qp.pd.pace.is_hurried(now, load);
@@ -169,9 +180,33 @@ fn take_in(
     *visit = Some(Visit {
         from: now,
         sent: (!hurried && by_itself).then_some(load),
-        left_over: (!at_once).then(|| waiting.wrapping_sub(before)),
+        left_over: (!at_once).then_some(brought),
     });
     Ok(at_once)
+}
+
+/// Whether this processor transmits what has been brought for a peer in this host: so many messages, the longest of so
+/// many bytes.
+fn stays(
+    state: &mut State,
+    cx: &mut Cx<'_, QpLock, Off>,
+    qp: &Held<Qp>,
+    (brought, longest): (u32, u32),
+    visit: &mut Option<Visit>,
+) -> bool {
+    let unanswered = state.unanswered;
+    state.unanswered = unanswered.saturating_add(brought);
+    if unanswered < PATIENCE || longest > MAX_SHORT || state.is_busy() {
+        return true;
+    }
+    let now = fabric::now();
+    let hurried = qp.pd.pace.is_hurried(now, Load::Near);
+    *visit = Some(Visit {
+        from: now,
+        sent: (!hurried).then_some(Load::Near),
+        left_over: None,
+    });
+    !(hurried && Relief::take_over(cx, qp))
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of

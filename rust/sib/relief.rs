@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs that another processor transmits for.
+//!
+//! Inside one host a message is there as soon as it is sent, and most of the work is the receiver's. A task that posts
+//! small messages upon each other, and waits for none of them (see [`crate::pace`]), is held up by that: it could have
+//! posted the next one. So it only says what it has posted, and another processor transmits for it meanwhile. If that
+//! has [enough](SEATS) to do already, the task helps itself: both work all the time, on different queue pairs.
+//!
+//! This is for reliable connections alone, as is [steering](crate::steering), which does the same for what leaves the
+//! host.
+
+use crate::hca::Hca;
+use crate::qp::Qp;
+use crate::run::RunQueue;
+use kernel::cpu::CpuId;
+use kernel::prelude::*;
+use rdma::sync::{
+    Cx,
+    DevSched,
+    Held,
+    IrqsOn,
+    LevelLock,
+    Off,
+    QpLock,
+    Sleepable,
+    Unlocked, //
+};
+use rdma::work::{
+    other_cpu,
+    Queue,
+    Run,
+    Softirq,
+    Work, //
+};
+
+/// Queue pairs that wait at most, beside those that are being transmitted for.
+const SEATS: usize = 8;
+
+/// Tells the work item from others of an HCA.
+const WORK: u64 = 0;
+
+/// Those that wait, in the order in which they came.
+type Seats = [Option<Held<Qp>>; SEATS];
+
+/// What the lock guards.
+struct Waiting {
+    qps: Seats,
+    len: usize,
+    /// The work item is due, or looks here again before it ends.
+    is_served: bool,
+}
+
+impl Waiting {
+    /// Has `qp` wait; false if there is no room for it.
+    fn add(&mut self, qp: &Held<Qp>) -> bool {
+        let Some(seat) = self.qps.get_mut(self.len) else {
+            return false;
+        };
+        *seat = qp.try_clone();
+        let is_there = seat.is_some();
+        self.len = self.len.wrapping_add(usize::from(is_there));
+        is_there
+    }
+
+    /// Takes all that wait; `None`, and nobody serves them any more, if there are none.
+    fn take(&mut self) -> Option<Seats> {
+        self.is_served = self.len > 0;
+        self.len = 0;
+        self.is_served
+            .then(|| core::mem::replace(&mut self.qps, [const { None }; SEATS]))
+    }
+}
+
+/// The queue pairs of an HCA that wait for another processor.
+#[pin_data]
+pub(crate) struct Relief {
+    #[pin]
+    waiting: LevelLock<Waiting, DevSched>,
+    queue: Queue<Softirq>,
+    #[pin]
+    work: Work<Hca, WORK, Softirq>,
+}
+
+impl Relief {
+    /// An initialiser; nobody waits.
+    pub(crate) fn new(sleepable: Sleepable<'_>) -> Result<impl PinInit<Self>> {
+        let queue = Queue::softirq(c"sib_relief", sleepable)?;
+        Ok(pin_init!(Self {
+            waiting <- LevelLock::new(Waiting {
+                qps: [const { None }; SEATS],
+                len: 0,
+                is_served: false,
+            }),
+            queue,
+            work <- rdma::new_work!("Relief::work"),
+        }))
+    }
+
+    /// Has another processor transmit for `qp`; false if there is none that has time.
+    pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>) -> bool {
+        let Some(cpu) = other_cpu() else {
+            return false;
+        };
+        let relief = &qp.hca.relief;
+        let mut waiting = cx.lock(&relief.waiting);
+        if !waiting.is_served {
+            waiting.is_served = relief.serve_on(cpu, &qp.hca);
+        }
+        waiting.is_served && waiting.add(qp)
+    }
+
+    /// Has the work item run on `cpu`; false if `hca` has more holders than can be counted.
+    fn serve_on(&self, cpu: CpuId, hca: &Held<Hca>) -> bool {
+        let held = hca.try_clone();
+        // An item that is queued already is as good.
+        held.is_some_and(|hca| {
+            let _ = self.queue.enqueue_on(cpu, &self.work, hca);
+            true
+        })
+    }
+
+    /// Transmits for those that wait, within the budget of a call chain. Returns whether there may be more of them.
+    fn serve(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
+        RunQueue::with(cx, irqs, |cx, run| {
+            while !run.is_exhausted() {
+                let Some(qps) = cx.lock(&self.waiting).take() else {
+                    return false;
+                };
+                for qp in qps.iter().flatten() {
+                    Qp::transmit(qp, cx, irqs, run);
+                }
+            }
+            true
+        })
+    }
+}
+
+impl Run<WORK, Softirq> for Hca {
+    type Pointer = Held<Self>;
+
+    fn run(this: Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        // Others get a turn before the next item.
+        while this.relief.serve(&mut cx, irqs) && !this.relief.serve_on(CpuId::current(), &this) {}
+    }
+}

@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 600
+# vm-long: --kernel debug --timeout 900
+#
+# Inside one host another processor transmits what a task posts message upon message, and the task
+# transmits by itself what it waits for. Devices go while that one is at it.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/user.sh"
+
+# On the debug kernel times say little.
+case $(uname -r) in
+*debug*) messages=5000 rounds=6 exact= ;;
+*) messages=50000 rounds=20 exact=yes ;;
+esac
+
+TRACE=/sys/kernel/tracing
+
+# shared OPCODE COMMAND [ARG]...: counts the requests of COMMAND, which runs on the first processor, by the processor
+# that transmits them.
+shared() {
+	local opcode=$1
+	shift
+	echo >$TRACE/trace
+	echo 1 >$TRACE/events/sib/sib_transmit/enable
+	pair sib1 sib0 taskset -c 0 "$@"
+	echo 0 >$TRACE/events/sib/sib_transmit/enable
+	read -r BY_POSTER BY_OTHER < <(awk -v opcode="opcode=$opcode" '
+		index($0, opcode) { if (index($0, "[000]")) first++; else second++ }
+		END { print first + 0, second + 0 }' $TRACE/trace)
+	printf 'requests sent where they are posted: %d, on the other processor: %d\n' "$BY_POSTER" "$BY_OTHER"
+	[ $((BY_POSTER + BY_OTHER)) -ge 500 ] || fail "there were more"
+}
+
+managed_by_module
+run modprobe sib
+underlay nd0
+hca_up sib0 nd0
+hca_up sib1 nd0
+wait_active 60 sib0 sib1
+mount -t tracefs tracefs $TRACE 2>/dev/null
+echo 4096 >$TRACE/buffer_size_kb
+
+# Opcodes of RC SEND Only, RDMA WRITE Only and RDMA READ Request.
+for case in "0x04 ib_send_bw -n $messages" "0x0a ib_write_bw -n $messages" "0x0c ib_read_bw -n $messages" \
+	"0x0c ib_read_bw -q 16 -n $((messages / 16))"; do
+	step "Another processor has its share: $case"
+	# shellcheck disable=SC2086 # A program with its options.
+	shared $case -F -s 8
+	[ -z $exact ] || [ $((BY_OTHER * 4)) -gt "$BY_POSTER" ] || fail "it has not"
+done
+
+for case in "0x04 ib_send_lat" "0x0a ib_write_lat" "0x0c ib_read_lat"; do
+	step "It has none of what is waited for: $case"
+	# shellcheck disable=SC2086 # As above.
+	shared $case -F -s 8 -n 500
+	[ $((BY_OTHER * 20)) -lt "$BY_POSTER" ] || fail "it has"
+done
+
+step "No byte is wrong"
+run user data -a sib0 -b sib1 -t rc -n 5
+
+step "Devices go meanwhile"
+for ((round = 1; round <= rounds; round++)); do
+	PORT=$((PORT + 1))
+	timeout 60 ib_write_bw -d sib1 -p $PORT -F -s 8 -q 4 -D 20 >/tmp/server 2>&1 &
+	server=$!
+	within 20 listening $PORT || fail "the server does not listen"
+	sent=$(cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets)
+	timeout 60 ib_write_bw -d sib0 -p $PORT -F -s 8 -q 4 -D 20 127.0.0.1 >/tmp/client 2>&1 &
+	client=$!
+	busy() {
+		[ "$(cat /sys/class/infiniband/sib0/ports/1/counters/port_xmit_packets)" -gt $((sent + messages / 5)) ]
+	}
+	within 30 busy || fail "nothing is sent: $(cat /tmp/client)"
+	victim=sib$((round % 2))
+	case $((round % 4)) in
+	0 | 1) run rdma link delete $victim ;;
+	2) kill -9 $client ;;
+	3) kill -9 $server ;;
+	esac
+	kill $client $server 2>/dev/null
+	wait $client $server
+	if [ ! -d /sys/class/infiniband/$victim ]; then
+		hca_up $victim nd0
+		wait_active 60 $victim
+	fi
+done
+no_objects
+printf 'after %d rounds all is there again\n' $rounds
