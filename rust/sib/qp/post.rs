@@ -93,7 +93,8 @@ pub(crate) fn doorbell(
 ) -> Result {
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
-    RunQueue::with(cx, irqs, |cx, run| -> Result {
+    let pace = &qp.pd.pace;
+    let visit = RunQueue::with(cx, irqs, |cx, run| -> Result<Option<Visit>> {
         let mut visit = None;
         let mut patient = true;
         loop {
@@ -111,17 +112,21 @@ pub(crate) fn doorbell(
             await_answer(cx, &qp);
             patient = false;
         }
-        let Some(visit) = visit else {
-            return Ok(());
-        };
-        let pace = &qp.pd.pace;
-        if let Some(messages) = visit.left_over {
-            let patience = pace.patience(visit.from);
+        if let Some(Visit {
+            from,
+            left_over: Some(messages),
+            ..
+        }) = visit
+        {
+            let patience = pace.patience(from);
             Convoy::join(cx, irqs, run, &qp, messages, &patience);
         }
+        Ok(visit)
+    })?;
+    if let Some(visit) = visit {
         pace.leave(visit.from, fabric::now(), visit.sent);
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Waits until who answers the peer has done so, for a short time.
