@@ -204,7 +204,7 @@ impl Convoy {
         run: &mut RunQueue,
     ) {
         run.gather(steering);
-        Qp::transmit_together(qps, true, cx, irqs, run);
+        Qp::transmit_convoy(qps, cx, irqs, run);
     }
 
     /// Ends the timer, for good. All queue pairs are gone.

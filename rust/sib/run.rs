@@ -178,7 +178,7 @@ impl RunQueue {
                     }
                     let qps = qps.get(..len).unwrap_or_default();
                     // Nobody else sends what they have.
-                    irqs.undisturbed(cx, |cx| Qp::transmit_together(qps, false, cx, irqs, self));
+                    irqs.undisturbed(cx, |cx| Qp::transmit_together(qps, cx, irqs, self));
                 }
             }
         }

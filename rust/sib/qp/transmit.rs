@@ -361,14 +361,33 @@ impl Qp {
         let _ = Self::transmit_after(qp, cx, irqs, run, leave);
     }
 
-    /// Sends what several queue pairs have to send, which have been in the convoy or have not, within the budget of the
-    /// call chain, and has it leave together.
+    /// Sends what several queue pairs have to send, within the budget of the call chain, and has it leave together.
     pub(crate) fn transmit_together(
         qps: &[Option<Held<Self>>],
-        from_convoy: bool,
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
+    ) {
+        Self::transmit_each(qps, cx, irqs, run, |_| {});
+    }
+
+    /// The same for those that have been in the convoy.
+    pub(crate) fn transmit_convoy(
+        qps: &[Option<Held<Self>>],
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+    ) {
+        Self::transmit_each(qps, cx, irqs, run, |state| state.in_convoy = false);
+    }
+
+    /// The same once each has been prepared, which is done under its lock.
+    fn transmit_each(
+        qps: &[Option<Held<Self>>],
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        run: &mut RunQueue,
+        prepare: impl Fn(&mut State),
     ) {
         let mut loaded = [const { None }; SEATS];
         for (qp, loaded) in qps.iter().zip(&mut loaded) {
@@ -377,7 +396,7 @@ impl Qp {
             };
             let own = {
                 let mut state = cx.lock(&qp.state);
-                state.in_convoy &= !from_convoy;
+                prepare(&mut state);
                 state.transmitter.take()
             };
             *loaded = own.and_then(|own| Self::resume(qp, cx, irqs, run, own));
