@@ -61,6 +61,8 @@ enum Reply {
     Ack,
     /// The expected packet is missing.
     Missing,
+    /// The same, and what follows it has come, and was thrown away.
+    Skipped,
     /// The expected packet finds no receive work request, or another reason to come again after a pause with
     /// this code.
     NotReady(u8),
@@ -158,7 +160,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         if distance > 0 {
             if !self.broken {
                 self.broken = true;
-                self.reply = Reply::Missing;
+                self.reply = Reply::Skipped;
             }
             return Err(RxDrop::OutOfSequence.into());
         }
@@ -172,7 +174,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         };
         match result {
             Ok(()) => {
-                self.broken = false;
+                // What was thrown away is missing now, unless the peer knows that already.
+                self.broken = self.reply == Reply::Skipped;
                 Ok(())
             }
             Err(Fault::NotReady) => {
@@ -239,11 +242,12 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
                 self.exhausted = self.recvs == 0;
             }
         }
-        if header.bth.ack_req {
-            self.reply = Reply::Ack;
-        } else if self.reply != Reply::Ack {
-            self.reply = Reply::None;
-        }
+        self.reply = match self.reply {
+            // The NAK of what comes next acknowledges this.
+            Reply::Skipped => Reply::Skipped,
+            last if header.bth.ack_req || last == Reply::Ack => Reply::Ack,
+            _ => Reply::None,
+        };
         Ok(())
     }
 
@@ -262,7 +266,9 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.count_message();
         self.fetches.note_aeth(self.aeth(config));
         // The answer acknowledges all that came before.
-        self.reply = Reply::None;
+        if self.reply != Reply::Skipped {
+            self.reply = Reply::None;
+        }
         Ok(())
     }
 
@@ -387,7 +393,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         let (psn, aeth) = match self.reply {
             Reply::None => return None,
             Reply::Ack => (self.expected.back(1), self.aeth(config)),
-            Reply::Missing => {
+            Reply::Missing | Reply::Skipped => {
                 let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
                 (self.expected, refusal(syndrome))
             }

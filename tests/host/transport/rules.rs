@@ -386,6 +386,28 @@ fn an_ack_tells_that_an_answer_was_lost() {
     assert_eq!(one.host.sent.len(), 2);
 }
 
+/// A packet is late, and comes before the NAK of what was thrown away meanwhile has left.
+#[test]
+fn what_was_thrown_away_is_asked_for_although_the_gap_has_closed() {
+    for late in [SendOp::Write, SendOp::Read] {
+        let [mut one, mut two] = pair(|_| {});
+        for (wr_id, op) in [(0, SendOp::Write), (1, late), (2, SendOp::Write)] {
+            post(&mut one, wr_id, op, 10);
+        }
+        let mut packets = one.poll_all(0);
+        packets[1].0.header.bth.ack_req = false;
+        packets.swap(1, 2);
+        deliver(&mut two, &packets);
+        let answers = two.poll_all(0);
+        assert_eq!(syndromes(&answers).last(), Some(&MISSING));
+        deliver(&mut one, &answers);
+        assert_eq!(one.host.sent.len(), 2);
+        deliver(&mut two, &one.poll_all(0));
+        deliver(&mut one, &two.poll_all(0));
+        assert_eq!(one.host.sent.len(), 3);
+    }
+}
+
 #[test]
 fn an_echo_of_a_nak_is_not_charged() {
     let [mut one, mut two] = pair(|config| config.retry_cnt = 1);
