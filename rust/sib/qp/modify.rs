@@ -354,7 +354,13 @@ pub(crate) fn modify(
         return Ok(());
     }
     change(cx, qp, attr, mask, &resolved, Author::Owner)?;
-    if mask.contains(QpAttrMask::PKEY_INDEX) || mask.contains(QpAttrMask::ALT_PATH) {
+    // The index refers to the table of the port.
+    let names_pkey = [
+        QpAttrMask::PKEY_INDEX,
+        QpAttrMask::PORT,
+        QpAttrMask::ALT_PATH,
+    ];
+    if names_pkey.into_iter().any(|attr| mask.contains(attr)) {
         partition::follow(cx, qp);
     }
     // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
