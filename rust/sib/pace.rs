@@ -32,6 +32,9 @@ const PATIENCE_SHIFT: u32 = 1;
 /// The first of several that wait for each other waits at most sixteen times as long.
 const LIMIT_SHIFT: u32 = 4;
 
+/// What a time loses each time that it makes somebody hurried, who is not measured then: its sixty-fourth part.
+const FADE_SHIFT: u32 = 6;
+
 /// What took longer than this, in nanoseconds, was held up by something else.
 const MAX_TOOK_NS: u64 = 250_000;
 
@@ -96,6 +99,14 @@ impl Pace {
         pause < self.took(load).load(Relaxed).wrapping_shr(shift)
     }
 
+    /// The time for `load` has made somebody hurried. It counts a little less from now on, and so is measured again in
+    /// the end, should it have been an exception.
+    pub(crate) fn fade(&self, load: Load) {
+        let took = self.took(load).load(Relaxed);
+        let faded = took.wrapping_sub(took.wrapping_shr(FADE_SHIFT));
+        self.took(load).store(faded, Relaxed);
+    }
+
     /// Until when a message of one packet that is posted `now` waits for others.
     pub(crate) fn patience(&self, now: Instant) -> Patience {
         let took = self.single.load(Relaxed);
@@ -115,5 +126,42 @@ impl Pace {
             self.took(load).store(took.min(MAX_TOOK_NS), Relaxed);
         }
         self.left.store(now.nanos(), Relaxed);
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_pace)]
+mod tests {
+    use super::*;
+    use kernel::prelude::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros.saturating_mul(1_000))
+    }
+
+    #[test]
+    fn who_comes_back_at_once_is_hurried() {
+        let pace = Pace::new();
+        assert!(!pace.is_hurried(at(0), Load::Near));
+        pace.leave(at(1_000), at(1_100), Some(Load::Near));
+        assert!(pace.is_hurried(at(1_199), Load::Near));
+        assert!(!pace.is_hurried(at(1_200), Load::Near));
+        pace.leave(at(1_000), at(1_100), Some(Load::Single));
+        assert!(pace.is_hurried(at(1_124), Load::Single));
+        assert!(!pace.is_hurried(at(1_125), Load::Single));
+    }
+
+    #[test]
+    fn what_is_not_measured_again_fades() {
+        let pace = Pace::new();
+        pace.leave(at(1_000), at(1_100), Some(Load::Near));
+        for _ in 0..90 {
+            assert!(pace.is_hurried(at(1_120), Load::Near));
+            pace.fade(Load::Near);
+        }
+        for _ in 0..30 {
+            pace.fade(Load::Near);
+        }
+        assert!(!pace.is_hurried(at(1_120), Load::Near));
     }
 }

@@ -211,7 +211,11 @@ fn stays(
         sent: (!hurried).then_some(Load::Near),
         left_over: None,
     });
-    !(hurried && Relief::take_over(cx, qp))
+    let taken_over = hurried && Relief::take_over(cx, qp);
+    if taken_over {
+        qp.pd.pace.fade(Load::Near);
+    }
+    !taken_over
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of
