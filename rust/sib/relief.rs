@@ -7,6 +7,8 @@
 //! posted the next one. So it only says what it has posted, and another processor transmits for it meanwhile. If that
 //! has [enough](SEATS) to do already, the task helps itself: both work all the time, on different queue pairs.
 //!
+//! A processor whose own tasks post such messages has no time for others.
+//!
 //! This is for reliable connections alone, as is [steering](crate::steering), which does the same for what leaves the
 //! host.
 
@@ -15,7 +17,13 @@ use crate::qp::Qp;
 use crate::run::RunQueue;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use rdma::sync::{
+    Atomic,
     Cx,
     DevSched,
     Held,
@@ -36,6 +44,40 @@ use rdma::work::{
 
 /// Queue pairs that wait at most, beside those that are being transmitted for.
 const SEATS: usize = 8;
+
+/// A processor where messages were posted in this time is at it.
+const BUSY: Duration = Duration::from_millis(1);
+
+/// How far the time of the last message is off at most, as it is not noted for each.
+const COARSE: Duration = Duration::from_nanos(250_000);
+
+/// Processors that are told apart.
+const CPUS: usize = 64;
+
+/// When messages were last posted on a processor, in nanoseconds, in a cache line of its own.
+#[repr(align(64))]
+struct Posted(Atomic<u64>);
+
+/// That of each processor; those whose numbers differ by a multiple of [`CPUS`] share one.
+static POSTED: [Posted; CPUS] = [const { Posted(Atomic::new(0)) }; CPUS];
+
+impl Posted {
+    /// That of `cpu`.
+    fn on(cpu: CpuId) -> Option<&'static Self> {
+        POSTED.get(cpu.as_u32() as usize % CPUS)
+    }
+
+    fn note(&self, now: Instant) {
+        if !self.is_after(now, COARSE) {
+            self.0.store(now.nanos(), Relaxed);
+        }
+    }
+
+    /// Whether some were posted in the last `time`.
+    fn is_after(&self, now: Instant, time: Duration) -> bool {
+        now.nanos().saturating_sub(self.0.load(Relaxed)) < time.nanos()
+    }
+}
 
 /// Tells the work item from others of an HCA.
 const WORK: u64 = 0;
@@ -97,9 +139,18 @@ impl Relief {
         }))
     }
 
-    /// Has another processor transmit for `qp`; false if there is none that has time.
-    pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>) -> bool {
-        let Some(cpu) = other_cpu() else {
+    /// A short message is posted on this processor `now`.
+    pub(crate) fn note(now: Instant) {
+        if let Some(posted) = Posted::on(CpuId::current()) {
+            posted.note(now);
+        }
+    }
+
+    /// Has another processor transmit for `qp`; false if there is none that has time `now`.
+    pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant) -> bool {
+        let is_idle =
+            |cpu: &CpuId| Posted::on(*cpu).is_some_and(|posted| !posted.is_after(now, BUSY));
+        let Some(cpu) = other_cpu().filter(is_idle) else {
             return false;
         };
         let relief = &qp.hca.relief;

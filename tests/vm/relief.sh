@@ -58,6 +58,30 @@ for case in "0x04 ib_send_lat" "0x0a ib_write_lat" "0x0c ib_read_lat"; do
 	[ $((BY_OTHER * 20)) -lt "$BY_POSTER" ] || fail "it has"
 done
 
+step "Two programs that post on two processors transmit by themselves"
+# softirqs: how long both processors have been in softirqs, in ticks.
+softirqs() {
+	awk '$1 ~ /^cpu[01]$/ { sum += $8 } END { print sum }' /proc/stat
+}
+programs=()
+for cpu in 0 1; do
+	PORT=$((PORT + 1))
+	taskset -c $cpu timeout 60 ib_write_bw -d sib1 -p $PORT -F -s 8 -D 4 >/tmp/server.$cpu 2>&1 &
+	programs+=($!)
+	within 20 listening $PORT || fail "the server does not listen"
+	taskset -c $cpu timeout 60 ib_write_bw -d sib0 -p $PORT -F -s 8 -D 4 127.0.0.1 >/tmp/client.$cpu 2>&1 &
+	programs+=($!)
+done
+sleep 1.5
+ticks=$(softirqs)
+sleep 2
+ticks=$(($(softirqs) - ticks))
+for program in "${programs[@]}"; do
+	wait "$program" || fail "a program failed: $(cat /tmp/client.0 /tmp/client.1)"
+done
+printf 'ticks in softirqs: %d of some 400\n' $ticks
+[ -z $exact ] || [ $ticks -lt 40 ] || fail "they do not"
+
 step "No byte is wrong"
 run user data -a sib0 -b sib1 -t rc -n 5
 

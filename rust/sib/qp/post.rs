@@ -201,17 +201,21 @@ fn stays(
 ) -> bool {
     let unanswered = state.unanswered;
     state.unanswered = unanswered.saturating_add(brought);
-    if unanswered < PATIENCE || longest > MAX_SHORT || state.is_busy() {
+    if unanswered < PATIENCE || longest > MAX_SHORT {
         return true;
     }
     let now = fabric::now();
+    Relief::note(now);
+    if state.is_busy() {
+        return true;
+    }
     let hurried = qp.pd.pace.is_hurried(now, Load::Near);
     *visit = Some(Visit {
         from: now,
         sent: (!hurried).then_some(Load::Near),
         left_over: None,
     });
-    let taken_over = hurried && Relief::take_over(cx, qp);
+    let taken_over = hurried && Relief::take_over(cx, qp, now);
     if taken_over {
         qp.pd.pace.fade(Load::Near);
     }
