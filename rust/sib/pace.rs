@@ -10,9 +10,9 @@
 //! hurry, [another processor](crate::steering) may send it. Such messages often have a completion each, which is there
 //! before they have been posted to the end: who leaves it unseen does not wait for it.
 //!
-//! Inside one host it takes hardly more to send a message than to post it, and it is received, with its completion, when
-//! the doorbell is done. There a task does not wait if it has posted several messages that nothing came of yet, and comes
-//! back in less time than sending one has taken: then [another processor](crate::relief) sends.
+//! Inside one host a message is received, and complete, when the doorbell is done. There a task does not wait if it has
+//! posted several messages that nothing came of, and comes back in less time than sending one has taken: then
+//! [another processor](crate::relief) sends.
 //!
 //! This is for reliable connections alone. What waits may be sent on another processor than what was posted before or
 //! comes after, and a network device without queues, such as `lo` or veth, then lets the one overtake the other. Reliable

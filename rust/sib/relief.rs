@@ -68,19 +68,16 @@ impl Posted {
     }
 
     fn note(&self, now: Instant) {
-        if !self.is_after(now, COARSE) {
+        if !self.is_within(now, COARSE) {
             self.0.store(now.nanos(), Relaxed);
         }
     }
 
     /// Whether some were posted in the last `time`.
-    fn is_after(&self, now: Instant, time: Duration) -> bool {
+    fn is_within(&self, now: Instant, time: Duration) -> bool {
         now.nanos().saturating_sub(self.0.load(Relaxed)) < time.nanos()
     }
 }
-
-/// Tells the work item from others of an HCA.
-const WORK: u64 = 0;
 
 /// Those that wait, in the order in which they came.
 type Seats = [Option<Held<Qp>>; SEATS];
@@ -121,7 +118,7 @@ pub(crate) struct Relief {
     waiting: LevelLock<Waiting, DevSched>,
     queue: Queue<Softirq>,
     #[pin]
-    work: Work<Hca, WORK, Softirq>,
+    work: Work<Hca, 0, Softirq>,
 }
 
 impl Relief {
@@ -149,7 +146,7 @@ impl Relief {
     /// Has another processor transmit for `qp`; false if there is none that has time `now`.
     pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant) -> bool {
         let is_idle =
-            |cpu: &CpuId| Posted::on(*cpu).is_some_and(|posted| !posted.is_after(now, BUSY));
+            |cpu: &CpuId| Posted::on(*cpu).is_some_and(|posted| !posted.is_within(now, BUSY));
         let Some(cpu) = other_cpu().filter(is_idle) else {
             return false;
         };
@@ -181,13 +178,15 @@ impl Relief {
                 for qp in qps.iter().flatten() {
                     Qp::transmit(qp, cx, irqs, run);
                 }
+                // Who is answered is not to wait until nobody posts any more.
+                run.drain(cx, irqs);
             }
             true
         })
     }
 }
 
-impl Run<WORK, Softirq> for Hca {
+impl Run<0, Softirq> for Hca {
     type Pointer = Held<Self>;
 
     fn run(this: Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
