@@ -183,6 +183,8 @@ mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 fabric_up
 
 step "A reliable connection"
+! "$CAPTURE" sib0:1 nothing0 2>/dev/null || fail "a port that is not there was captured beside one that is"
+grep -qx off /sys/kernel/debug/sib/sib0/1/capture || fail "the capture of the port that is there goes on"
 captured sib0:1 --strict -- pair sib0 sib1 ibv_rc_pingpong -n 50 >/dev/null
 cat /tmp/capture
 tshark -n -r $PCAP -c 5
