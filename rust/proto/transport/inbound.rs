@@ -59,6 +59,18 @@ pub(super) enum Fault {
     Local(WcStatus),
 }
 
+impl Fault {
+    /// How the receive work request ends that serves the request, if there is one by then (IBA "Completion Return
+    /// Status").
+    pub(super) fn status(self) -> WcStatus {
+        match self {
+            Self::Access => WcStatus::LocAccessErr,
+            Self::Local(status) => status,
+            Self::Invalid | Self::NotReady | Self::Busy | Self::Absent => WcStatus::RemInvReqErr,
+        }
+    }
+}
+
 impl From<RemoteFault> for Fault {
     fn from(_: RemoteFault) -> Self {
         Self::Access
@@ -105,9 +117,14 @@ impl Inbound {
         self.message != Message::None
     }
 
-    /// Gives up the message. The receive work request stays, for the next one.
-    pub(super) fn abandon(&mut self) {
+    /// Gives up the message, whose receive work request serves the next one. One from a shared queue ends with
+    /// `status` instead: others may wait for what this queue pair might keep for long (IBA "Responder Error
+    /// Behavior", class E).
+    pub(super) fn abandon(&mut self, status: WcStatus, config: &QpConfig, env: &mut impl Env) {
         self.message = Message::None;
+        if config.srq {
+            self.complete_error(status, env);
+        }
     }
 
     /// Forgets message and receive work request.
@@ -123,17 +140,19 @@ impl Inbound {
         self.held.ok_or(Fault::NotReady)
     }
 
-    /// Completes the receive work request at hand, if there is one.
-    pub(super) fn complete(&mut self, env: &mut impl Env, wc: impl FnOnce(&RecvWqe) -> Wc) {
+    /// Completes the receive work request at hand. Returns whether there is one.
+    pub(super) fn complete(&mut self, env: &mut impl Env, wc: impl FnOnce(&RecvWqe) -> Wc) -> bool {
         self.message = Message::None;
-        if let Some(recv) = self.held.take() {
-            env.complete_recv(recv.slot, wc(&recv));
+        let held = self.held.take();
+        if let Some(recv) = &held {
+            env.complete_recv(recv.slot, wc(recv));
         }
+        held.is_some()
     }
 
-    /// Completes the receive work request at hand with an error.
-    pub(super) fn complete_error(&mut self, status: WcStatus, env: &mut impl Env) {
-        self.complete(env, |recv| Wc::new(recv.wr_id, WcOpcode::Recv, status));
+    /// Completes the receive work request at hand with an error. Returns whether there is one.
+    pub(super) fn complete_error(&mut self, status: WcStatus, env: &mut impl Env) -> bool {
+        self.complete(env, |recv| Wc::new(recv.wr_id, WcOpcode::Recv, status))
     }
 
     /// Takes a packet of a SEND or RDMA WRITE, with `len` bytes of payload in `span` packets, which is the one

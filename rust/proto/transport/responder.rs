@@ -322,7 +322,8 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         }
     }
 
-    /// Tells the peer, the consumer, and the caller, that the expected request is refused for good.
+    /// Tells the peer, the consumer, and the caller, that the expected request is refused for good. The consumer
+    /// has a completion if a receive work request serves the request, else an event.
     fn refuse(&mut self, fault: Fault, env: &mut impl Env) -> Refusal {
         let code = match fault {
             Fault::Local(WcStatus::LocLenErr)
@@ -333,12 +334,11 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             Fault::Access => NakCode::RemoteAccessError,
             Fault::Local(_) => NakCode::RemoteOperationalError,
         };
-        match fault {
-            Fault::Local(status) => self.inbound.complete_error(status, env),
-            Fault::Access => env.event(QpEvent::AccessErr),
-            Fault::Invalid | Fault::NotReady | Fault::Absent | Fault::Busy => {
-                env.event(QpEvent::ReqErr)
-            }
+        if !self.inbound.complete_error(fault.status(), env) {
+            env.event(match fault {
+                Fault::Access => QpEvent::AccessErr,
+                _ => QpEvent::ReqErr,
+            });
         }
         self.reply = Reply::Refused(self.expected, code);
         Refusal::Fatal

@@ -101,8 +101,7 @@ pub(super) fn segment(
     })
 }
 
-/// Takes a datagram with `len` bytes of payload. One that does not fit leaves the receive work request for
-/// the next one.
+/// Takes a datagram with `len` bytes of payload. For one that does not fit see [`Inbound::abandon`].
 pub(super) fn receive(
     inbound: &mut Inbound,
     header: &Header,
@@ -131,6 +130,7 @@ pub(super) fn receive(
     let recv = inbound.hold(env).map_err(|_| RxDrop::NoRecv)?;
     let byte_len = len.saturating_add(GRH_AREA);
     if byte_len > recv.len {
+        inbound.abandon(WcStatus::LocLenErr, config, env);
         return Err(RxDrop::TooLong.into());
     }
     let placed = env

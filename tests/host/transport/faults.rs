@@ -167,6 +167,10 @@ fn no_receive(world: &mut World) {
     world.nodes[1].host.recv_queue.clear();
 }
 
+fn share_receives(world: &mut World) {
+    world.nodes[1].qp.config_mut().srq = true;
+}
+
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     // The requester's own.
@@ -204,7 +208,14 @@ const ROWS: &[Row] = &[
         prepare: |_, wqe| wqe.rkey = Key::new(1), ..ACCESS },
     Row { name: "FLUSH of more than the region", op: SendOp::Flush,
         prepare: |_, wqe| wqe.length = (1 << 16) + 1, ..ACCESS },
-    Row { name: "SEND that invalidates a wrong key", op: SendOp::SendInv,
+    Row { name: "WRITE with immediate to memory that goes meanwhile", op: SendOp::WriteImm, event: None,
+        received: Some(WcStatus::LocAccessErr),
+        prepare: |world, wqe| {
+            world.nodes[1].host.leaves = true;
+            wqe.length = 100;
+        }, ..ACCESS },
+    Row { name: "SEND that invalidates a wrong key", op: SendOp::SendInv, event: None,
+        received: Some(WcStatus::LocAccessErr),
         prepare: |world, _| world.nodes[1].host.bad_operations = true, ..ACCESS },
 
     // Invalid requests.
@@ -255,7 +266,8 @@ const ROWS: &[Row] = &[
             become_operation(header, Operation::SendMiddle);
             true
         }), ..INVALID },
-    Row { name: "message within a message", op: SendOp::Send,
+    Row { name: "message within a message", op: SendOp::Send, event: None,
+        received: Some(WcStatus::RemInvReqErr),
         prepare: |world, _| spoil(world, Operation::SendMiddle, false, |header, _| {
             become_operation(header, Operation::SendFirst);
             true
@@ -352,6 +364,18 @@ const ROWS: &[Row] = &[
     Row { name: "UC: SEND to a receive without memory", drops: Some(RxDrop::Refused),
         received: Some(WcStatus::LocProtErr), states: ONLY_PEER_ENDED,
         prepare: |world, _| world.nodes[1].host.bad_buffers = true, ..UC },
+    Row { name: "UC: packet that is lost, of a SEND to a shared receive queue",
+        drops: Some(RxDrop::OutOfSequence), received: Some(WcStatus::RemInvReqErr),
+        prepare: |world, _| {
+            share_receives(world);
+            lose(world, Operation::SendMiddle);
+        }, ..UC },
+    Row { name: "UC: SEND that is longer than the receive, which was shared",
+        drops: Some(RxDrop::TooLong), received: Some(WcStatus::LocLenErr),
+        prepare: |world, _| {
+            share_receives(world);
+            receive_of(world, 599);
+        }, ..UC },
 
     // Datagrams.
     Row { name: "UD: operation that it lacks", op: SendOp::Write,
@@ -376,6 +400,12 @@ const ROWS: &[Row] = &[
         prepare: |world, _| no_receive(world), ..UD },
     Row { name: "UD: datagram that is longer than the receive", drops: Some(RxDrop::TooLong),
         prepare: |world, _| receive_of(world, 639), ..UD },
+    Row { name: "UD: datagram that is longer than the receive, which was shared",
+        drops: Some(RxDrop::TooLong), received: Some(WcStatus::LocLenErr),
+        prepare: |world, _| {
+            share_receives(world);
+            receive_of(world, 639);
+        }, ..UD },
     Row { name: "UD: datagram to a receive without memory", drops: Some(RxDrop::Refused),
         received: Some(WcStatus::LocProtErr), states: ONLY_PEER_ENDED,
         prepare: |world, _| world.nodes[1].host.bad_buffers = true, ..UD },
@@ -499,6 +529,7 @@ fn status_cell(status: WcStatus) -> &'static str {
     match status {
         WcStatus::Success => "success",
         WcStatus::LocLenErr => "LOC_LEN_ERR",
+        WcStatus::LocAccessErr => "LOC_ACCESS_ERR",
         WcStatus::LocQpOpErr => "LOC_QP_OP_ERR",
         WcStatus::LocProtErr => "LOC_PROT_ERR",
         WcStatus::MwBindErr => "MW_BIND_ERR",

@@ -21,7 +21,7 @@ const LATE_WINDOW: u32 = 1 << 12;
 
 impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Takes a request of an unreliable connection. A message of which a packet is missing, or refused, is
-    /// dropped as a whole; its receive work request serves the next one.
+    /// dropped as a whole.
     pub(in crate::transport) fn on_unreliable(
         &mut self,
         header: &Header,
@@ -35,7 +35,10 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         }
         let opcode = header.bth.opcode;
         if distance != 0 || opcode.starts() {
-            self.inbound.abandon();
+            // A receive work request without a message is that of a first packet that comes again.
+            if distance != 0 || self.inbound.is_open() {
+                self.inbound.abandon(WcStatus::RemInvReqErr, config, env);
+            }
             self.broken = !opcode.starts();
         }
         self.expected = header.bth.psn.add(size.0);
@@ -45,23 +48,24 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         let Err(fault) = self.inbound.on_request(header, size, config, env) else {
             return Ok(());
         };
+        let drop = match fault {
+            Fault::NotReady => RxDrop::NoRecv,
+            Fault::Absent => RxDrop::Absent,
+            Fault::Busy => RxDrop::Busy,
+            Fault::Invalid | Fault::Access => RxDrop::Refused,
+            Fault::Local(WcStatus::LocLenErr) => RxDrop::TooLong,
+            Fault::Local(status) => {
+                self.inbound.complete_error(status, env);
+                return Err(Refusal::Fatal);
+            }
+        };
         if matches!(fault, Fault::Absent | Fault::Busy) {
             // It comes again, and is what is expected then.
             self.expected = header.bth.psn;
         } else {
-            self.inbound.abandon();
+            self.inbound.abandon(fault.status(), config, env);
             self.broken = true;
         }
-        Err(match fault {
-            Fault::NotReady => RxDrop::NoRecv.into(),
-            Fault::Absent => RxDrop::Absent.into(),
-            Fault::Busy => RxDrop::Busy.into(),
-            Fault::Invalid | Fault::Access => RxDrop::Refused.into(),
-            Fault::Local(WcStatus::LocLenErr) => RxDrop::TooLong.into(),
-            Fault::Local(status) => {
-                self.inbound.complete_error(status, env);
-                Refusal::Fatal
-            }
-        })
+        Err(drop.into())
     }
 }
