@@ -211,6 +211,9 @@ static void transitions(void)
 	REFUSED(rts_attr, RTS_MASK, max_rd_atomic = 255);
 	end_to_rts(a, &default_path);
 	result("RTS to INIT", status(to(a, init_attr(), INIT_MASK)), EINVAL);
+	result("RTS to RESET with a timeout",
+	       status(to(a, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET },
+			 IBV_QP_STATE | IBV_QP_TIMEOUT)), EINVAL);
 	check(end_state(a) == IBV_QPS_RTS, "a refused transition had an effect");
 }
 

@@ -353,7 +353,7 @@ where
         }
         if self.state != QpState::Sqd {
             self.draining = false;
-        } else if self.draining && self.requester.is_drained() {
+        } else if self.draining && self.requester.is_drained() && !env.is_sending() {
             self.draining = false;
             if self.config.notify_drained {
                 env.event(QpEvent::SqDrained);
@@ -476,13 +476,14 @@ where
 
     /// The driver has gathered the payloads of all segments polled so far, and their buffers may change:
     /// completes what is complete by being sent, and flushes what is on a queue in error. To be called when
-    /// [`Self::poll_transmit`] has returned `None`, and before a pause.
-    pub fn transmitted(&mut self, env: &mut impl Env) {
-        if self.state.sends() {
-            self.requester.transmitted(env);
-        }
+    /// [`Self::poll_transmit`] has returned `None`, and before a pause. Returns whether that is to be called again, since
+    /// there may be more to send now.
+    #[must_use]
+    pub fn transmitted(&mut self, env: &mut impl Env) -> bool {
+        let more = self.state.sends() && self.requester.transmitted(env);
         self.settle(env);
         self.flush_recv(env);
+        more
     }
 
     /// The payload of the segment polled last is not there now, and the segment was not sent: it will be polled

@@ -164,6 +164,8 @@ pub(super) struct Requester<S> {
     failed: bool,
     /// See [`Self::take_stranded`].
     stranded: bool,
+    /// Whether a work request could not begin because of the PSNs of those before it.
+    lacks_psns: bool,
 }
 
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
@@ -197,6 +199,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             local: None,
             failed: false,
             stranded: false,
+            lacks_psns: false,
         }
     }
 
@@ -331,6 +334,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             config.mtu.packets(wqe.length)
         };
         if outstanding.saturating_add(count) > Psn::WINDOW {
+            self.lacks_psns = true;
             return false;
         }
         entry.first_psn = self.next_psn;
@@ -424,10 +428,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
     }
 
-    /// Completes what was complete by being sent, if the service is unreliable.
-    pub(super) fn transmitted(&mut self, env: &mut impl Env) {
+    /// Completes what was complete by being sent, if the service is unreliable. Returns whether a work request that
+    /// has waited for this may begin now.
+    pub(super) fn transmitted(&mut self, env: &mut impl Env) -> bool {
+        let waited = core::mem::take(&mut self.lacks_psns);
         if self.qp_type == QpType::Rc {
-            return;
+            return false;
         }
         let sent = self.cursor.index.since(self.oldest.index);
         let good = match self.parked {
@@ -442,6 +448,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             self.oldest = self.cursor;
             self.acked = self.cursor_psn;
         }
+        waited
     }
 
     /// Lets a parked error have its completion if its turn has come.

@@ -343,9 +343,10 @@ pub(crate) fn modify(
     if !in_range(attr, mask, qp.hca.ports()) {
         return Err(EINVAL);
     }
-    let resolved = Resolved::new(cx, qp, attr, mask)?;
-    let to_reset = mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Reset);
-    if to_reset {
+    if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Reset) {
+        if mask != QpAttrMask::STATE {
+            return Err(EINVAL);
+        }
         reset(cx, qp);
         settle(cx, sleepable, qp);
         for cq in [&qp.send_cq, &qp.recv_cq] {
@@ -353,6 +354,7 @@ pub(crate) fn modify(
         }
         return Ok(());
     }
+    let resolved = Resolved::new(cx, qp, attr, mask)?;
     change(cx, qp, attr, mask, &resolved, Author::Owner)?;
     // The index refers to the table of the port.
     let names_pkey = [

@@ -283,12 +283,12 @@ impl State {
         };
         self.transmitter = Some(own);
         self.withheld.release(cx, qp);
-        self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
-            machine.transmitted(env);
+        let more = self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
+            machine.transmitted(env)
         });
         qp.watch(self);
         Step::End {
-            exhausted: exhausted || waits,
+            exhausted: exhausted || waits || more,
             absent,
             wait,
             events: core::mem::take(&mut self.events),

@@ -75,8 +75,27 @@ fn receives_are_flushed_after_what_is_on_its_way() {
     assert_eq!(recv_statuses(&world, 0), []);
     let node = &mut world.nodes[0];
     node.host.sending = false;
-    node.qp.transmitted(&mut node.host);
+    assert!(!node.qp.transmitted(&mut node.host));
     assert_eq!(recv_statuses(&world, 0), [WcStatus::WrFlushErr]);
+}
+
+/// Nor is a send queue drained before they are there.
+#[test]
+fn a_queue_is_drained_once_its_completions_are_there() {
+    let mut world = quiet();
+    world.nodes[0].qp.config_mut().notify_drained = true;
+    let (wqe, buffer) = write(0);
+    world.nodes[0].post(wqe, buffer);
+    world.transmit();
+    world.nodes[0].go(QpState::Sqd);
+    world.nodes[0].host.sending = true;
+    world.run();
+    let node = &mut world.nodes[0];
+    assert_eq!(statuses(&node.host.sent), [(0, WcStatus::Success)]);
+    assert!(node.host.events.is_empty());
+    node.host.sending = false;
+    assert!(!node.qp.transmitted(&mut node.host));
+    assert_eq!(node.host.events, [QpEvent::SqDrained]);
 }
 
 #[test]

@@ -310,7 +310,7 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
             continue;
         }
         end.qp.to_error(&mut end.host);
-        end.qp.transmitted(&mut end.host);
+        assert!(!end.qp.transmitted(&mut end.host));
         assert_eq!(end.qp.next_deadline(), None);
         assert_eq!(end.host.retired.len(), posted.len());
         if qp_type == QpType::Rc {

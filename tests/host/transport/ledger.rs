@@ -244,7 +244,7 @@ impl Account {
             }
             let end = &mut self.world.nodes[node];
             end.qp.to_error(&mut end.host);
-            end.qp.transmitted(&mut end.host);
+            assert!(!end.qp.transmitted(&mut end.host));
             assert_eq!(end.qp.next_deadline(), None);
             let status = audit(&self.world, node, &self.posted[node]);
             if node == 0 {

@@ -510,10 +510,10 @@ fn a_queue_pair_in_error_says_nothing() {
     let mut bad = wqe(0, SendOp::Write, 10, 0);
     bad.fault = Some(WcStatus::LocQpOpErr);
     two.post(bad, Vec::new());
-    two.qp.transmitted(&mut two.host);
+    assert!(!two.qp.transmitted(&mut two.host));
     while two.qp.state() != QpState::Err {
         two.poll(0).unwrap();
-        two.qp.transmitted(&mut two.host);
+        assert!(!two.qp.transmitted(&mut two.host));
     }
     assert!(two.poll_all(0).is_empty());
 }

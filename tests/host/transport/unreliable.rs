@@ -8,13 +8,19 @@ use crate::world::{
     World, //
 };
 use proptest::prelude::*;
+use proto::time::Instant;
 use proto::transport::{
     QpEvent,
     QpState,
     QpType,
     SendOp,
+    TxLimits,
     WcOpcode,
     WcStatus, //
+};
+use wire::{
+    Lid,
+    Mtu, //
 };
 
 const LONGEST: usize = 3000;
@@ -135,6 +141,38 @@ fn a_message_that_does_not_fit_leaves_the_receive_for_the_next() {
     assert_eq!(host.received[0].1.imm, Some(2));
     assert_eq!(host.recv_buffers[0], [2; 500]);
     assert_eq!(world.nodes[1].qp.state(), QpState::Rts);
+}
+
+/// Two messages that have more packets together than PSNs tell apart: the second begins when the first has left.
+#[test]
+fn the_longest_messages_follow_each_other() {
+    const LEN: u32 = 1 << 31;
+    let mut world = World::new(QpType::Uc, 0, Faults::default(), 1);
+    let node = &mut world.nodes[0];
+    for wr_id in 0..2 {
+        let mut wqe = wqe(wr_id, SendOp::Write, 0, 0);
+        wqe.length = LEN;
+        node.post(wqe, Vec::new());
+    }
+    let limits = TxLimits {
+        max_payload: u32::MAX,
+        lid: Lid::new(10),
+        lmc: 0,
+        mtu: Mtu::B1024,
+    };
+    let mut sent = Vec::new();
+    loop {
+        while let Some(segment) = node.qp.poll_transmit(Instant::from_nanos(0), &limits) {
+            if segment.header.bth.opcode.ends() {
+                sent.push(node.host.sent.len());
+            }
+        }
+        if !node.qp.transmitted(&mut node.host) {
+            break;
+        }
+    }
+    assert_eq!(sent, [0, 1]);
+    assert_eq!(node.host.sent.len(), 2);
 }
 
 #[test]

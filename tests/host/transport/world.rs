@@ -353,9 +353,13 @@ impl Node {
 
     /// All that the queue pair sends now.
     pub(crate) fn poll_all(&mut self, now: u64) -> Vec<(TxSegment, Vec<u8>)> {
-        let all = std::iter::from_fn(|| self.poll(now)).collect();
-        self.qp.transmitted(&mut self.host);
-        all
+        let mut all = Vec::new();
+        loop {
+            all.extend(std::iter::from_fn(|| self.poll(now)));
+            if !self.qp.transmitted(&mut self.host) {
+                return all;
+            }
+        }
     }
 
     /// Hands a packet to the queue pair.
@@ -502,7 +506,7 @@ impl World {
                 }
             }
             let node = &mut self.nodes[from];
-            node.qp.transmitted(&mut node.host);
+            any |= node.qp.transmitted(&mut node.host);
         }
         any
     }
