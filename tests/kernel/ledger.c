@@ -13,11 +13,16 @@
  *     insmod ledger.ko a=sib0 b=sib1 cases=100 seed=1 least=0
  *
  * If fewer work requests than `least` have been accepted, cases are longer, and more.
+ *
+ * With `linger` what polls a completion queue in a softirq takes so many microseconds
+ * between its two last steps: it is done, and it arms the queue. ib_core, which is to
+ * free the queue, waits for the first one alone.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/slab.h>
@@ -47,6 +52,7 @@ static char *b = "sib1";
 static unsigned int cases = 100;
 static unsigned int seed = 1;
 static unsigned int least;
+static unsigned int linger;
 module_param(a, charp, 0400);
 MODULE_PARM_DESC(a, "a device");
 module_param(b, charp, 0400);
@@ -57,6 +63,8 @@ module_param(seed, uint, 0400);
 MODULE_PARM_DESC(seed, "the first case");
 module_param(least, uint, 0400);
 MODULE_PARM_DESC(least, "number of work requests, at least");
+module_param(linger, uint, 0400);
+MODULE_PARM_DESC(linger, "microseconds before a softirq arms a queue");
 
 /* How the traffic of a pair ends. */
 enum ending {
@@ -668,15 +676,34 @@ static int add_device(struct ib_device *device)
 
 static struct ib_client client = { .name = "ledger", .add = add_device };
 
+static int on_poll_complete(struct kretprobe_instance *instance,
+			    struct pt_regs *regs)
+{
+	udelay(linger);
+	return 0;
+}
+
+static struct kretprobe poll_complete = {
+	.kp.symbol_name = "irq_poll_complete",
+	.handler = on_poll_complete,
+};
+
 static int __init ledger_init(void)
 {
-	int error = ib_register_client(&client);
+	int error = 0;
 
+	if (linger)
+		error = register_kretprobe(&poll_complete);
 	if (error)
 		return error;
-	error = run();
-	teardown();
-	ib_unregister_client(&client);
+	error = ib_register_client(&client);
+	if (!error) {
+		error = run();
+		teardown();
+		ib_unregister_client(&client);
+	}
+	if (linger)
+		unregister_kretprobe(&poll_complete);
 	return error;
 }
 

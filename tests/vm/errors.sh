@@ -31,5 +31,9 @@ step "Receives of a shared queue"
 run user shared -a sib0 -b sib1 -n $((${2:-150} / 5))
 step "Random traffic of a client in the kernel"
 client ledger "cases=${2:-150}" "least=$((${3:-0} / 10))"
+if grep -q ' register_kretprobe$' /proc/kallsyms; then
+	step "Completion queues that go while a softirq is about to arm them"
+	client ledger cases=30 linger=3000
+fi
 no_objects
 fabric_down

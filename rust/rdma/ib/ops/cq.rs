@@ -116,6 +116,14 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
 ) -> c_int {
     // SAFETY: The operation may sleep.
     let (mut cx, s) = unsafe { task() };
+    // SAFETY: The object is alive.
+    if unsafe { (*cq).poll_ctx } == bindings::ib_poll_context_IB_POLL_SOFTIRQ {
+        // ib_free_cq() has waited until what polls in a softirq says that it is done, but it arms the queue once
+        // more after that. A softirq is a read-side critical section of RCU.
+        //
+        // SAFETY: May sleep.
+        unsafe { kernel::bindings::synchronize_rcu() };
+    }
     // SAFETY: Nobody uses the object but upcalls, which do not look at the value, and it has a value.
     let state = unsafe { CqObj::<D>::take(cq) };
     D::destroy_cq(cx.reborrow(), s, &state.cq);
