@@ -119,7 +119,7 @@ impl Events {
 /// arrived, its bytes are read from the memory of a work request, which the client may use again as
 /// soon as it sees the completion.
 pub(super) struct Withheld {
-    /// As many as there are slots of the send queue, so that there is always room.
+    /// At most as many as there are slots of the send queue.
     wcs: KVec<(ib::Wc, bool)>,
 }
 
@@ -129,6 +129,17 @@ impl Withheld {
         Ok(Self {
             wcs: KVec::with_capacity(slots, GFP_KERNEL)?,
         })
+    }
+
+    /// Withholds a completion. The slot of its work request may be in use again, so a client that posts whatever fits
+    /// may have more complete than there is room for. Then the earlier ones are let go, to keep the order.
+    fn push(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, wc: ib::Wc, solicited: bool) {
+        if self.wcs.len() == self.wcs.capacity() {
+            self.release(cx, qp);
+        }
+        if let Err(full) = self.wcs.push_within_capacity((wc, solicited)) {
+            qp.send_cq.push(cx.reborrow(), full.0 .0, solicited);
+        }
     }
 
     /// Lets go of all completions, in order.
@@ -414,12 +425,7 @@ impl Env for Surroundings<'_> {
         if !self.withhold {
             return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
         }
-        // There is room for every slot, so the fallback is never taken; it would only be early.
-        if let Err(full) = self.withheld.wcs.push_within_capacity((wc, solicited)) {
-            self.qp
-                .send_cq
-                .push(self.cx.reborrow(), full.0 .0, solicited);
-        }
+        self.withheld.push(&mut self.cx, self.qp, wc, solicited);
     }
 
     fn complete_recv(&mut self, _slot: RecvSlot, wc: Wc) {
