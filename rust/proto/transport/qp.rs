@@ -221,7 +221,7 @@ where
 
     /// Whether the send queue is told to drain and has not done so.
     pub fn is_draining(&self) -> bool {
-        self.state == QpState::Sqd && !self.requester.is_drained()
+        self.state == QpState::Sqd && self.draining
     }
 
     /// Goes to the state `to` and takes over the attributes of `config`, which must be those of
@@ -412,7 +412,7 @@ where
     pub fn has_output(&self) -> bool {
         (self.qp_type == QpType::Rc && self.responder.has_output())
             || (self.state.sends() && self.requester.has_output())
-            || (self.is_draining() && !self.requester.is_asked())
+            || (self.is_draining() && !self.requester.is_drained() && !self.requester.is_asked())
             || self.may_ask()
     }
 
