@@ -168,7 +168,8 @@ impl RunQueue {
                 None | Some([]) => break,
                 Some([qp]) => {
                     if let Some(qp) = qp.take() {
-                        Qp::transmit(&qp, cx, irqs, self);
+                        // Nobody else sends what it has.
+                        irqs.undisturbed(cx, |cx| Qp::transmit(&qp, cx, irqs, self));
                     }
                 }
                 Some(several) => {
@@ -177,7 +178,7 @@ impl RunQueue {
                         *to = from.take();
                     }
                     let qps = qps.get(..len).unwrap_or_default();
-                    // Nobody else sends what they have.
+                    // As above.
                     irqs.undisturbed(cx, |cx| Qp::transmit_together(qps, cx, irqs, self));
                 }
             }

@@ -3,8 +3,8 @@
 //! Upcalls of completion queues.
 //!
 //! The completion handler of a queue runs where its vector says: with vector 0 in the context that adds the
-//! completion, with vector `n` in an interrupt of CPU `n - 1`. So who does not ask for a CPU does not pay for
-//! an interrupt, and who does gets it.
+//! completion, with vector `n` in an interrupt of CPU `n - 1`, but for kernels with PREEMPT_RT. So who does not ask for a
+//! CPU does not pay for an interrupt, and who does gets it.
 
 use super::new_event;
 use crate::sync::{
@@ -58,9 +58,12 @@ impl CqLink {
     ///
     /// `raw` stays alive until [`Self::close`] has returned, or the link is dropped.
     pub(in crate::ib) unsafe fn new(raw: *mut bindings::ib_cq, vector: u32) -> Result<Arc<Self>> {
+        // With PREEMPT_RT the locks that handlers take are not for interrupts.
         let cpu = match vector.checked_sub(1) {
-            Some(cpu) => Some(c_int::try_from(cpu).map_err(|_| EINVAL)?),
-            None => None,
+            Some(cpu) if !cfg!(CONFIG_PREEMPT_RT) => {
+                Some(c_int::try_from(cpu).map_err(|_| EINVAL)?)
+            }
+            _ => None,
         };
         // INVARIANT: Promised by the caller.
         Arc::pin_init(
@@ -153,7 +156,7 @@ impl CqUpcall {
     ///
     /// The handler never runs twice at the same time: a call that comes while it runs makes it run again
     /// afterwards, where it is running, and returns at once.
-    pub fn complete(&self, _cx: &mut Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
+    pub fn complete(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let link = &self.0;
         let Some(pass) = link.gate.enter() else {
             return;
@@ -168,8 +171,11 @@ impl CqUpcall {
                 return;
             }
         }
-        // SAFETY: Nothing was due, and the pass is held.
-        unsafe { link.serve() };
+        // Nobody else runs the handler meanwhile.
+        irqs.undisturbed(cx, |_| {
+            // SAFETY: Nothing was due, and the pass is held.
+            unsafe { link.serve() }
+        });
     }
 
     /// Waits until the client in the kernel has handled what it was told of, if it does that in a worker of ib_core.
