@@ -205,6 +205,8 @@ pub(super) struct Absence {
     bytes: usize,
     /// How often in a row the oldest of them was not taken since its key is in use.
     busy: u32,
+    /// How often in a row an operation of this side was not executed since a key is in use.
+    stalled: u32,
     /// Whether segments that come have to wait: a worker is due.
     waits: bool,
     /// For the segment that has come.
@@ -220,6 +222,7 @@ impl Absence {
             waiting: KVec::new(),
             bytes: 0,
             busy: 0,
+            stalled: 0,
             waits: false,
             taking: Need::new(),
             sending: Need::new(),
@@ -246,6 +249,15 @@ impl Absence {
         self.busy = match reason {
             RxDrop::Busy => self.busy.saturating_add(1),
             _ => 0,
+        };
+    }
+
+    /// An operation of this side was not executed since a key is in use, or nothing is left of that.
+    pub(super) fn stall(&mut self, waits: bool) {
+        self.stalled = if waits {
+            self.stalled.saturating_add(1)
+        } else {
+            0
         };
     }
 
@@ -330,20 +342,26 @@ impl Qp {
         }
     }
 
-    /// Looks again whether the key of the oldest segment that waits is in use, after a pause, if that is what it waits
-    /// for.
+    /// Pauses if an operation of this side, or the oldest segment that waits, does so for a key that is in use; then
+    /// looks again at the segment. The operation is looked at by the next run of the worker.
     pub(super) fn await_key(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
-        let (busy, sends) = {
+        let (stalled, busy, sends) = {
             let state = cx.lock(&qp.state);
-            (state.absence.busy, state.machine.has_output())
+            let absence = &state.absence;
+            (absence.stalled, absence.busy, state.machine.has_output())
         };
-        let Some(times) = busy.checked_sub(1) else {
-            return;
+        let doublings = match (stalled.checked_sub(1), busy.checked_sub(1)) {
+            (None, None) => return,
+            (Some(times), _) => times,
+            // What is still to be sent may be what uses the key.
+            (None, Some(_)) if sends => 0,
+            (None, Some(times)) => times,
         };
-        // What is still to be sent may be what uses the key.
-        let doublings = if sends { 0 } else { times };
         let pause = BUSY_PAUSE_US.wrapping_shl(doublings.min(BUSY_DOUBLINGS));
         sleepable.pause(cx, Delta::from_micros(pause));
+        if busy == 0 {
+            return;
+        }
         Self::take_all(qp, cx, sleepable.irqs_on());
         let wait = cx.lock(&qp.state).absence.wait();
         Self::attend(qp, wait);

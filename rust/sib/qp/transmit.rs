@@ -276,6 +276,7 @@ impl State {
         }
         own.end = None;
         let waits = core::mem::take(&mut own.waits);
+        self.absence.stall(waits);
         let absent = core::mem::take(&mut own.absent);
         let wait = match core::mem::take(&mut own.unattended) {
             true => self.absence.wait(),
