@@ -139,7 +139,6 @@ struct State {
 /// A cable.
 #[pin_data]
 struct Item {
-    queue: Arc<Queue>,
     #[pin]
     state: Mutex<State>,
     #[pin]
@@ -149,7 +148,11 @@ struct Item {
 }
 
 /// The folder of a cable.
-pub(crate) struct Cable(Arc<Item>);
+pub(crate) struct Cable {
+    item: Arc<Item>,
+    /// Where its work is done. Not of the item: a worker that lets go of the last item would wait for itself.
+    queue: Arc<Queue>,
+}
 
 /// The fabric key of all cables that have none of their own.
 #[pin_data]
@@ -229,7 +232,6 @@ impl GroupOperations for Cables {
         };
         let item = Arc::pin_init(
             pin_init!(Item {
-                queue: self.queue.clone(),
                 state <- new_mutex!(state, "config::Item::state"),
                 changed <- new_condvar!("config::Item::changed"),
                 work <- new_work!("config::Item::work"),
@@ -239,7 +241,10 @@ impl GroupOperations for Cables {
         Ok(Group::new(
             CString::try_from(name)?,
             kind,
-            Ok::<_, Error>(Cable(item)),
+            Ok::<_, Error>(Cable {
+                item,
+                queue: self.queue.clone(),
+            }),
         ))
     }
 }
@@ -264,28 +269,6 @@ impl Run for Item {
             state.order = Order::Done(result);
             this.changed.notify_all();
         }
-    }
-}
-
-impl Item {
-    /// Has a worker do `task`, and waits until it has.
-    fn order(this: &Arc<Self>, task: Task) -> Result {
-        let mut state = this.state.lock();
-        while !matches!(state.order, Order::None) {
-            this.changed.wait(&mut state);
-        }
-        state.order = Order::Do(task);
-        // An item that is queued already has yet to take the lock, and then finds this order.
-        drop(this.queue.enqueue(&this.work, this.clone()));
-        let result = loop {
-            if let Order::Done(result) = state.order {
-                break result;
-            }
-            this.changed.wait(&mut state);
-        };
-        state.order = Order::None;
-        this.changed.notify_all();
-        result
     }
 }
 
@@ -399,9 +382,30 @@ impl Run for Ring {
 }
 
 impl Cable {
+    /// Has a worker do `task`, and waits until it has.
+    fn order(&self, task: Task) -> Result {
+        let item = &self.item;
+        let mut state = item.state.lock();
+        while !matches!(state.order, Order::None) {
+            item.changed.wait(&mut state);
+        }
+        state.order = Order::Do(task);
+        // An item that is queued already has yet to take the lock, and then finds this order.
+        drop(self.queue.enqueue(&item.work, item.clone()));
+        let result = loop {
+            if let Order::Done(result) = state.order {
+                break result;
+            }
+            item.changed.wait(&mut state);
+        };
+        state.order = Order::None;
+        item.changed.notify_all();
+        result
+    }
+
     /// Says what the other end is.
     fn set_far(&self, far: Far) -> Result {
-        let mut state = self.0.state.lock();
+        let mut state = self.item.state.lock();
         if state.is_plugged() {
             return Err(EBUSY);
         }
@@ -413,7 +417,7 @@ impl Cable {
 impl Drop for Cable {
     fn drop(&mut self) {
         // Pulling a cable out does not fail.
-        let _ = Item::order(&self.0, Task::Pull);
+        let _ = self.order(Task::Pull);
     }
 }
 
@@ -528,7 +532,7 @@ impl AttributeOperations<0> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        let mut state = cable.0.state.lock();
+        let mut state = cable.item.state.lock();
         state.follow_name();
         let name = core::str::from_utf8(text(&state.netdev)).unwrap_or_default();
         show(page, fmt!("{name}\n"))
@@ -539,7 +543,7 @@ impl AttributeOperations<0> for Cable {
         if name.is_empty() || name.len() >= NAME_SIZE {
             return Err(EINVAL);
         }
-        let mut state = cable.0.state.lock();
+        let mut state = cable.item.state.lock();
         if state.is_plugged() {
             return Err(EBUSY);
         }
@@ -553,7 +557,7 @@ impl AttributeOperations<1> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        match cable.0.state.lock().far {
+        match cable.item.state.lock().far {
             Far::Switch(remote) => show(page, core::format_args!("{remote}\n")),
             _ => show(page, fmt!("\n")),
         }
@@ -569,7 +573,7 @@ impl AttributeOperations<2> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        let plugged = cable.0.state.lock().is_plugged();
+        let plugged = cable.item.state.lock().is_plugged();
         show(page, fmt!("{}\n", u8::from(plugged)))
     }
 
@@ -577,11 +581,11 @@ impl AttributeOperations<2> for Cable {
         match line(page)? {
             "1" => {
                 // The worker is in no namespace of any user.
-                let name = cable.0.state.lock().netdev;
+                let name = cable.item.state.lock().netdev;
                 let underlay = NetDevice::by_name(text(&name)).ok();
-                Item::order(&cable.0, Task::Plug(underlay))
+                cable.order(Task::Plug(underlay))
             }
-            "0" => Item::order(&cable.0, Task::Pull),
+            "0" => cable.order(Task::Pull),
             _ => Err(EINVAL),
         }
     }
@@ -592,13 +596,13 @@ impl AttributeOperations<3> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        show_key(page, cable.0.state.lock().key.as_ref())
+        show_key(page, cable.item.state.lock().key.as_ref())
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
         let key = key(page)?;
-        cable.0.state.lock().key = key;
-        Item::order(&cable.0, Task::Rekey)
+        cable.item.state.lock().key = key;
+        cable.order(Task::Rekey)
     }
 }
 
@@ -607,7 +611,7 @@ impl AttributeOperations<4> for Cable {
     type Data = Cable;
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
-        match cable.0.state.lock().far {
+        match cable.item.state.lock().far {
             Far::Port(device, port) => {
                 let name = core::str::from_utf8(text(&device)).unwrap_or_default();
                 show(page, fmt!("{name}/{}\n", port.get()))
