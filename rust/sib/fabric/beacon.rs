@@ -89,12 +89,18 @@ pub(super) struct Search {
     next: Instant,
     /// Neighbours that no cable leads to.
     heard: [Option<SocketAddr>; HEARD],
+    /// Whether there is one that nobody sees to yet.
+    news: bool,
 }
 
 impl Search {
-    /// When the next beacon is due.
+    /// When there is something to do: the next beacon, or at once a neighbour to see to.
     pub(super) fn due(&self) -> Instant {
-        self.next
+        if self.news {
+            Instant::from_nanos(0)
+        } else {
+            self.next
+        }
     }
 }
 
@@ -181,6 +187,7 @@ impl Fabric {
             },
             next: now(),
             heard: [None; HEARD],
+            news: false,
         });
         self.rearm(cx);
         Ok(())
@@ -214,6 +221,7 @@ impl Fabric {
             if due {
                 search.next = now.after(INTERVAL);
             }
+            search.news = false;
             let way = due.then(|| search.way.try_clone()).flatten();
             (way, stale || search.heard.iter().any(Option::is_some))
         };
@@ -286,7 +294,9 @@ impl Search {
             return false;
         }
         let free = self.heard.iter_mut().find(|slot| slot.is_none());
-        free.map(|slot| *slot = Some(remote)).is_some()
+        let noted = free.map(|slot| *slot = Some(remote)).is_some();
+        self.news |= noted;
+        noted
     }
 }
 
