@@ -162,15 +162,6 @@ void arena_check(const struct arena *arena, const char *what)
 		      arena->bytes[at], arena->shadow[at]);
 }
 
-uint32_t pieces_length(const struct pieces *pieces)
-{
-	uint32_t length = 0;
-
-	for (int i = 0; i < pieces->count; i++)
-		length += pieces->list[i].length;
-	return length;
-}
-
 /* A place in a list of pieces. */
 struct cursor {
 	const struct arena *arena;

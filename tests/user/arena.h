@@ -50,7 +50,6 @@ void arena_fill(struct arena *arena, struct rng *rng);
 /* Ends the program if a byte is not as the shadow has it. */
 void arena_check(const struct arena *arena, const char *what);
 
-uint32_t pieces_length(const struct pieces *pieces);
 /* Copies in the shadows: `length` bytes, from places to places. */
 void pieces_expect(const struct arena *to, const struct pieces *to_pieces,
 		   uint32_t to_offset, const struct arena *from,

@@ -99,7 +99,8 @@ static struct ibv_context *open_by_name(const char *name)
 	}
 }
 
-bool is_ethernet(const struct device *device)
+/* Whether addresses need a GRH: rxe can stand in for the driver under test. */
+static bool is_ethernet(const struct device *device)
 {
 	return device->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 }

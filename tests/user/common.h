@@ -59,9 +59,6 @@ struct device {
 	struct ibv_pd *pd;
 };
 
-/* Whether addresses need a GRH: rxe can stand in for the driver under test. */
-bool is_ethernet(const struct device *device);
-
 /* Opens "NAME" or "NAME:PORT" and waits until the port is active. */
 void device_open(struct device *device, const char *name);
 void device_close(struct device *device);

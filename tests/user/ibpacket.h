@@ -13,7 +13,6 @@
 
 #define IB_LRH_BYTES 8u
 #define IB_GRH_BYTES 40u
-#define IB_BTH_BYTES 12u
 #define IB_ICRC_BYTES 4u
 /* Longer than any that is right. */
 #define IB_PACKET_BYTES 4608u

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define PARTITION 0x8001
-#define FULL 0x8000
 #define SWEEP_MS 60000u
 #define PAUSE_US 20000
 #define MESSAGE 64u

@@ -10,7 +10,6 @@ Everybody on the layer 2 of NETDEV hears them, but for NETDEV itself.
 import random
 import socket
 import struct
-import subprocess
 import sys
 
 PORT = 61515
