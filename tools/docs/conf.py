@@ -3,8 +3,6 @@
 
 project = "sib"
 author = "the sib authors"
-extensions = ["sphinx.ext.graphviz"]
 master_doc = "index"
 html_theme = "sphinx_rtd_theme"
-graphviz_output_format = "svg"
 nitpicky = True
