@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Turns the results of tests/vm/pyverbs.sh into Documentation/conformance.rst.
 
-    conformance.py FOLDER
-
-FOLDER has the results of sib, by LID and with GRHs, and those of rxe. A test that
-is skipped for a reason that is not explained here is an error, so that no skip
-passes unseen.
+A test that is skipped for a reason that is not explained here is an error, so
+that no skip passes unseen.
 """
 
+import argparse
 import json
 import pathlib
 import re
@@ -81,7 +79,16 @@ def count(run, verdict):
     return sum(test["verdict"] == verdict for test in run["tests"])
 
 
-def main(folder):
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "folder", type=pathlib.Path, help="has the results of sib, by LID and with GRHs, and those of rxe"
+    )
+    return parser.parse_args()
+
+
+def main():
+    folder = arguments().folder
     runs = {}
     for name, file in (
         ("sib by LID", "pyverbs-sib0-lid.json"),
@@ -137,6 +144,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    main(pathlib.Path(sys.argv[1]))
+    main()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Completes the kernel's rust-project.json with the crates of an external module
-of several crates, and translates the paths of the build root.
+of several crates, and translates the paths of the build root."""
 
-usage: rust_project.py PROJECT BUILD INSIDE=OUTSIDE...
-"""
-
+import argparse
 import json
 import pathlib
 import re
@@ -68,12 +66,20 @@ def translated(value, places):
     return value
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("project", help="the kernel's rust-project.json")
+    parser.add_argument("build", help="the folder of the module's build")
+    parser.add_argument("places", metavar="INSIDE=OUTSIDE", nargs="*", help="a path in the build root, and outside")
+    return parser.parse_args()
+
+
 def main():
-    path, build, *pairs = sys.argv[1:]
-    with open(path) as file:
+    options = arguments()
+    with open(options.project) as file:
         project = json.load(file)
-    add_crates(project, build)
-    places = [tuple(pair.split("=", 1)) for pair in pairs]
+    add_crates(project, options.build)
+    places = [tuple(place.split("=", 1)) for place in options.places]
     json.dump(translated(project, places), sys.stdout, indent=1)
 
 

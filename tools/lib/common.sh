@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What every tool here needs: where things are, how progress is shown, how a
-# cached item is made once. Sourced, never run.
+# What every tool here needs: where things are, how it is called, how progress is
+# shown, how a cached item is made once. Sourced, never run.
 
 set -euo pipefail
 shopt -s inherit_errexit
@@ -27,11 +27,44 @@ say() {
 	printf '[%3d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*" >&2
 }
 
-# die WHAT WHAT-TO-DO: every failure names its remedy.
+# die_with STATUS WHAT WHAT-TO-DO, die WHAT WHAT-TO-DO: every failure names its remedy.
+die_with() {
+	printf 'sib: %s\n' "${@:2}" >&2
+	exit "$1"
+}
+
 die() {
-	printf 'sib: %s\n' "$1" >&2
-	[ $# -lt 2 ] || printf 'sib: %s\n' "$2" >&2
-	exit 1
+	die_with 1 "$@"
+}
+
+# misuse WHAT: the end of a tool that was called in a wrong way.
+misuse() {
+	die_with 2 "$1" "see ${0#"$TREE/"} --help"
+}
+
+# usage: the help of a tool, which is the comment at its head.
+usage() {
+	sed -n '4,/^[^#]\|^$/s/^#\( \|$\)//p' "$0"
+}
+
+# offer_help ARG...: prints it and ends the tool, if the first argument asks for it.
+offer_help() {
+	case ${1:-} in
+	--help | -h)
+		usage
+		exit
+		;;
+	esac
+}
+
+# arguments MOST ARG...: as offer_help, and ends a tool that takes up to so many arguments
+# and no other option if it was called in a wrong way.
+arguments() {
+	local most=$1
+	shift
+	offer_help "$@"
+	[[ ${1:-} != -* ]] || misuse "no option $1"
+	[ $# -le "$most" ] || misuse "too many arguments: $*"
 }
 
 need_root() {

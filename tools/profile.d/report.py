@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prints which functions the instructions of a profile belong to.
+"""Prints which functions the instructions of a profile belong to."""
 
-    report.py FOLDER [LINES]
-
-FOLDER holds what tools/profile leaves there: counts, kallsyms and cost.
-"""
-
+import argparse
 import bisect
 import collections
 import pathlib
 import re
-import sys
 
 _KERNEL = 1 << 63
 
@@ -40,9 +35,16 @@ def _plain(name):
     return "::".join(parts) + (" [sib]" if name.endswith("[sib]") else "")
 
 
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=pathlib.Path, help="what tools/profile leaves: counts, kallsyms and cost")
+    parser.add_argument("lines", type=int, nargs="?", default=60, help="how many functions (60)")
+    return parser.parse_args()
+
+
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    lines = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    options = _arguments()
+    folder, lines = options.folder, options.lines
     addresses, names = _symbols(folder / "kallsyms")
     _, _, messages, nanoseconds = (folder / "cost").read_text().split()[-4:]
     messages = int(messages)
