@@ -185,6 +185,9 @@ wrong 2 "sibcm: swap: no order" connect sib0 1 fe80::1 load 2 swap
 wrong 2 "a multiple of 8" connect -b 65 sib0 1 fe80::1
 wrong 2 "-c: '1x' will not do" connect -c 1x sib0 1 fe80::1
 wrong 1 "ports 1 to 2, not 3" connect -p 3 sib0 1 fe80::1
+wrong 1 "ports 1 to 2, not 8" connect -p 8 sib0 1 fe80::1
+wrong 2 "-p: '9' will not do" connect -p 9 sib0 1 fe80::1
+wrong 2 "at least 0.1 s apart" top -i 0.05
 mkfifo /tmp/orders /tmp/listener.orders
 exec 8<>/tmp/orders 9<>/tmp/listener.orders
 CALLER_ORDERS=/tmp/orders connects $THIRD 1 -m -i 0.1

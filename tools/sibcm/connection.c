@@ -64,6 +64,7 @@ static void offer_another(struct side *side)
 
 static void send_req(struct side *side)
 {
+	uint32_t size = htobe32(side->size);
 	struct sib_cm_send_req req = {
 		.service_id = side->service,
 		.id = side->id,
@@ -76,12 +77,11 @@ static void send_req(struct side *side)
 		.retry_count = RETRIES,
 		.rnr_retry_count = 7,
 		.max_cm_retries = 7,
-		.private_data_len = sizeof(side->ours),
+		.private_data_len = sizeof(size),
 		.primary = path_by(side, side->port, side->port),
 	};
 
-	side->ours.size = htobe32(side->size);
-	memcpy(req.private_data, &side->ours, sizeof(side->ours));
+	memcpy(req.private_data, &size, sizeof(size));
 	cm(side, SIB_CM_IOC_SEND_REQ, &req, "cannot connect");
 }
 
@@ -95,18 +95,16 @@ static void on_req(struct side *side, const struct sib_cm_event *event)
 		.private_data_len = sizeof(side->ours),
 	};
 	struct sib_cm_send_rej rej = { .id = event->id, .reason = NO_RESOURCES };
-	struct ports theirs;
 	uint32_t size;
 	int port;
 
-	memcpy(&theirs, event->private_data, sizeof(theirs));
-	size = be32toh(theirs.size);
-	if (side->port || theirs.count > MAX_PORTS || !is_size(size)) {
+	memcpy(&size, event->private_data, sizeof(size));
+	size = be32toh(size);
+	if (side->port || !is_size(size)) {
 		try_cm(side, SIB_CM_IOC_SEND_REJ, &rej);
 		return;
 	}
 	side->id = event->id;
-	side->theirs = theirs;
 	port = port_of(side, event->primary.local_lid);
 	if (!port)
 		die("a connection to LID %u, which is not here",

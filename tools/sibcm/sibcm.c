@@ -16,6 +16,9 @@
 #include <string.h>
 #include <time.h>
 
+/* In seconds. A view looks at all connections of the host. */
+#define MIN_VIEW_INTERVAL 0.1
+
 volatile sig_atomic_t interrupted;
 
 void die(const char *format, ...)
@@ -60,7 +63,7 @@ static void usage(FILE *file)
 	      "  -s, --service SERVICE   service ID (0x2ff000000000053)\n"
 	      "  -p, --port PORT         port of the device to connect (1)\n"
 	      "  -c, --count COUNT       end after so many messages, or views\n"
-	      "  -i, --interval SECONDS  time between messages, or views (1)\n"
+	      "  -i, --interval SECONDS  time between messages, or views (1; of views at least 0.1)\n"
 	      "  -b, --bulk SIZE         messages of SIZE bytes (64 to 1048576), as many as go\n"
 	      "  -t, --timeout CODE      ACK timeout, 4.096 us times 2 to the CODE (15)\n"
 	      "  -m, --manual            load paths by order alone\n"
@@ -178,7 +181,12 @@ int main(int argc, char **argv)
 		ping(&side, port, argv[1], argv[2], count, interval);
 	} else if (!strcmp(command, "show") && left == 0) {
 		show();
-	} else if (!strcmp(command, "top") && left == 0 && interval >= 0.1) {
+	} else if (!strcmp(command, "top") && left == 0) {
+		if (interval < MIN_VIEW_INTERVAL) {
+			fprintf(stderr, "sibcm: -i: views are at least %g s apart\n",
+				MIN_VIEW_INTERVAL);
+			return 2;
+		}
 		top(count, interval);
 	} else {
 		usage(stderr);

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 #define DEFAULT_SERVICE 0x02ff000000000053ull
-#define MAX_PORTS 4
+/* Of an HCA of sib (rust/sib/hca.rs). */
+#define MAX_PORTS 8
 /* Bytes of a message and of an echo, without a bulk mode; of a bulk mode at most. */
 #define MESSAGE 64
 #define MAX_MESSAGE (1 << 20)
@@ -22,11 +23,12 @@
 #define RESPONSE_TIMEOUT 18
 #define PKEY 0xffff
 
-/* Where a side can be reached, and how long its messages are: the private data of REQ and REP. */
+/*
+ * Where a side can be reached. That of the side that listens is the private data of REP; that of REQ, where eight
+ * ports have no room, is the size of a message (big-endian), since who listens offers no paths.
+ */
 struct ports {
 	uint8_t count;
-	uint8_t reserved;
-	uint32_t size;
 	struct {
 		uint16_t lid;
 		uint8_t gid[16];
