@@ -11,7 +11,8 @@ TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 CACHE=${SIB_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sib}
 SUITE=${SIB_SUITE:-trixie}
 # SIB_KERNEL is a series, 7.2, or a release of one, 7.2.12+deb13-amd64.
-RELEASE=${SIB_KERNEL:-7.2}
+OLDEST_SERIES=7.2
+RELEASE=${SIB_KERNEL:-$OLDEST_SERIES}
 SERIES=$(cut -d . -f 1,2 <<<"$RELEASE")
 
 mkdir -p "$CACHE" || {

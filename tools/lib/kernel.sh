@@ -10,6 +10,29 @@
 
 JOBS=${SIB_JOBS:-$(nproc)}
 
+# ask_index WHAT: reads the package index anew.
+ask_index() {
+	quietly "$CACHE/log/update" "asking the package index for kernel $1" root_run apt-get update
+}
+
+# offered SERIES: the releases of kernels of a series, or of all, in the package index, the
+# newest last.
+offered() {
+	root_run apt-cache search --names-only "^linux-headers-${1:-[0-9]+\\.[0-9]+}\\.[0-9]+\\+deb[0-9]+-amd64\$" |
+		sed 's/^linux-headers-\([^ ]*\) .*/\1/' | sort -V
+}
+
+# no_kernel WHAT: ends the tool, and says which kernels there are.
+no_kernel() {
+	local found
+	found=$(offered | awk -F . -v oldest="$OLDEST_SERIES" '
+		{ split(oldest, least) } $1 > least[1] || ($1 == least[1] && $2 >= least[2]) { printf " %s", $1 "." $2 "." $3 }')
+	[ -n "$found" ] || die "Debian's $SUITE-backports has no kernel $1, nor another one from $OLDEST_SERIES on" \
+		"see whether SIB_MIRROR names a whole mirror"
+	die "Debian's $SUITE-backports has no kernel $1" \
+		"name a series or release that it has, as in make run SIB_KERNEL=${found##* }:$found"
+}
+
 # kernel_release: the kernel, as `uname -r` has it: the one asked for, or the
 # newest of SERIES. The package index is asked once, and again after `make
 # update`.
@@ -20,12 +43,9 @@ kernel_release() {
 		return
 	fi
 	if [ ! -s "$file" ]; then
-		quietly "$CACHE/log/update" "asking the package index for kernel $SERIES" \
-			root_run apt-get update
-		found=$(root_run apt-cache search --names-only "^linux-headers-$SERIES\.[0-9]+\+deb[0-9]+-amd64\$" |
-			sed 's/^linux-headers-\([^ ]*\) .*/\1/' | sort -V | tail -n 1)
-		[ -n "$found" ] || die "the package index has no kernel $SERIES" \
-			"set SIB_KERNEL to a series that $SUITE-backports has, such as 7.2"
+		ask_index "$SERIES"
+		found=$(offered "${SERIES/./\\.}" | tail -n 1)
+		[ -n "$found" ] || no_kernel "$SERIES"
 		echo "$found" >"$file"
 	fi
 	cat "$file"
@@ -67,10 +87,19 @@ make_packages() {
 		' sh "$2" "$SERIES"
 }
 
+# known RELEASE: whether the package index has that kernel.
+known() {
+	root_run apt-cache show "linux-headers-$1" >/dev/null 2>&1
+}
+
 kernel_packages() {
 	local release dir
 	release=$(kernel_release)
 	dir=$CACHE/kernel-$release-$(hash_of "$(declare -f make_packages)")
+	if [ ! -d "$dir" ] && ! known "$release"; then
+		ask_index "$release"
+		known "$release" || no_kernel "$release"
+	fi
 	once "$dir" make_packages "$release"
 	echo "$dir"
 }
