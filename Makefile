@@ -6,14 +6,14 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help module install run run-failover test test-long kunit host-test pyverbs conformance \
+.PHONY: help module install uninstall run run-failover test test-long kunit host-test pyverbs conformance \
 	bench profile \
 	check docs rustdoc rust-analyzer fmt clean update
 
 help: ## this list
 	@echo 'Commands (root is needed; the first use of each fetches and builds what it lacks):'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
-	@echo 'Settings, from the environment:'
+	@echo 'Settings, as in make test SIB_LANES=2, or from the environment, of which sudo keeps nothing:'
 	@echo '  SIB_KERNEL   series or release of the stock kernel (7.2), such as 7.3 or $$(uname -r)'
 	@echo '  SIB_CACHE    where roots, kernels and images are kept (~/.cache/sib)'
 	@echo '  SIB_MIRROR   Debian mirror (https://deb.debian.org/debian)'
@@ -25,6 +25,9 @@ module: ## build the modules for the stock Debian kernel, in build/stock
 
 install: ## install the modules on this Debian machine
 	@tools/install
+
+uninstall: ## remove them, for all kernels of this machine
+	@tools/uninstall
 
 run: ## the demonstration: two HCAs, OpenSM and ping-pongs in a virtual machine
 	@tools/vm --timeout 300 tests/vm/demo.sh

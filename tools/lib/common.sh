@@ -70,7 +70,7 @@ arguments() {
 
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (debootstrap, chroot, mount)" \
-		"run it with sudo, and with SIB_CACHE set if the cache is yours"
+		"run it with sudo; if the cache is yours, with SIB_CACHE behind sudo or make: sudo make ... SIB_CACHE=$CACHE"
 }
 
 # hash_of FILE-OR-STRING...: the name of a cached item is the hash of what it
