@@ -7,9 +7,9 @@
 #include "mem.h"
 
 /*
- * The kernel's memcpy() moves single bytes by a string instruction where the processor says that it is good at
- * that. An emulated processor says so too, and then takes eight times as long as for whole words, which real
- * ones move as fast.
+ * The kernel's memcpy() and memset() move single bytes by a string instruction where the processor says that it is
+ * good at that. An emulated processor says so too, and then takes eight times as long as for whole words, which
+ * real ones move as fast.
  */
 #ifdef CONFIG_X86_64
 
@@ -49,15 +49,39 @@ static __always_inline void copy_words(void *dst, const void *src, size_t len)
 		asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
 }
 
+static __always_inline void set_words(void *dst, u64 word, size_t len)
+{
+	if (len >= MANY) {
+		size_t words = len / sizeof(u64);
+
+		len %= sizeof(u64);
+		asm volatile("rep stosq" : "+D"(dst), "+c"(words) : "a"(word) : "memory");
+	}
+	while (len >= sizeof(u64)) {
+		asm volatile("movq %0, (%1)" : : "r"(word), "r"(dst) : "memory");
+		dst += sizeof(u64);
+		len -= sizeof(u64);
+	}
+	if (len)
+		asm volatile("rep stosb" : "+D"(dst), "+c"(len) : "a"(word) : "memory");
+}
+
 #ifndef CONFIG_KASAN
 /*
- * The compilers call this to move structs, and within a module they take the module's own. KASAN has one of
- * its own instead.
+ * The compilers call these to move and to fill structs, and within a module they take the module's own. KASAN has
+ * some of its own instead.
  */
 #undef memcpy
 void *memcpy(void *dst, const void *src, size_t len)
 {
 	copy_words(dst, src, len);
+	return dst;
+}
+
+#undef memset
+void *memset(void *dst, int byte, size_t len)
+{
+	set_words(dst, (u8)byte * (~0ull / 0xff), len);
 	return dst;
 }
 #endif
