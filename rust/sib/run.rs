@@ -35,9 +35,11 @@ pub(crate) const SLOTS: usize = 16;
 /// burst of messages, far less than what would be felt as a stall.
 const BUDGET: u32 = 1024;
 
-/// The queue pairs that have something to transmit, in the order in which they became due.
+/// A call chain.
 pub(crate) struct RunQueue {
-    due: [Option<Held<Qp>>; SLOTS],
+    /// The queue pairs that have something to transmit, in the order in which they became due. Many call chains have
+    /// none.
+    due: Option<[Option<Held<Qp>>; SLOTS]>,
     len: usize,
     budget: u32,
     outbox: Outbox,
@@ -59,7 +61,7 @@ impl RunQueue {
         body: impl FnOnce(&mut Cx<'_, Unlocked>, &mut Self) -> R,
     ) -> R {
         let mut run = Self {
-            due: [const { None }; SLOTS],
+            due: None,
             len: 0,
             budget: BUDGET,
             outbox: Outbox::new(),
@@ -129,7 +131,14 @@ impl RunQueue {
 
     /// Remembers that `qp` has something to transmit.
     pub(crate) fn push(&mut self, qp: &Held<Qp>) {
-        if self.len > 0 && self.due.iter().flatten().any(|due| due.ptr_eq(qp)) {
+        if self.len > 0
+            && self
+                .due
+                .iter()
+                .flatten()
+                .flatten()
+                .any(|due| due.ptr_eq(qp))
+        {
             return;
         }
         let Some(qp) = qp.try_clone() else {
@@ -138,7 +147,8 @@ impl RunQueue {
         if self.is_full() {
             return Qp::schedule(qp);
         }
-        if let Some(slot) = self.due.get_mut(self.len) {
+        let due = self.due.get_or_insert([const { None }; SLOTS]);
+        if let Some(slot) = due.get_mut(self.len) {
             *slot = Some(qp);
             self.len = self.len.wrapping_add(1);
         }
@@ -164,7 +174,7 @@ impl RunQueue {
         loop {
             let len = core::mem::take(&mut self.len);
             self.gathers = len > 1;
-            match self.due.get_mut(..len) {
+            match self.due.as_mut().and_then(|due| due.get_mut(..len)) {
                 None | Some([]) => break,
                 Some([qp]) => {
                     if let Some(qp) = qp.take() {
