@@ -309,13 +309,16 @@ impl State {
         if !segment.header.bth.opcode.is_response() {
             self.unanswered = 0;
         }
-        self.absence.taking.begin();
+        self.absence.taking.forget();
         // Taken or not, it may have an answer: a duplicate its acknowledgement, a gap its NAK.
         let outcome = self.with_machine_and(withhold, qp, cx, *segment.source, |machine, env| {
             env.port = arrival.port;
             env.pkey_index = arrival.pkey_index;
             machine.on_packet(now, segment.header, segment.span, len, env)
         });
+        if outcome != Err(RxDrop::Absent) {
+            self.absence.taking.forget();
+        }
         let counter = counters::of_packet(segment.header, outcome, matches!(qp.ty, QpType::Rc));
         qp.note_at(arrival.port, counter);
         outcome

@@ -351,6 +351,43 @@ static void test_failures(void)
 	}
 }
 
+/* What is not there beside what may not be used, of one message: nothing is waited for, and the region can go while
+ * the queue pair stays. */
+static void test_fault_beside(void)
+{
+	for (int mine = 0; mine < 2; mine++) {
+		struct memory from = memory_create(&devices[0], ALL_ACCESS);
+		struct memory to = memory_create(&devices[1], ALL_ACCESS);
+		struct ibv_sge sources[] = { sge_of(&from, 8), sge_of(&from, 8) };
+		struct ibv_sge targets[] = { sge_of(&to, 8), sge_of(&to, 8) };
+		struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = targets,
+					    .num_sge = 2 };
+		struct ibv_send_wr wr = {
+			.wr_id = 2,
+			.sg_list = sources,
+			.num_sge = 2,
+			.opcode = IBV_WR_SEND,
+			.send_flags = IBV_SEND_SIGNALED,
+		};
+
+		connect_ends();
+		if (mine)
+			sources[1].lkey ^= 0x5a5a00;
+		else
+			targets[1].lkey ^= 0x5a5a00;
+		post_recv(&b, &recv);
+		post_send(&a, &wr);
+		expect("a fault beside a page", a.send_cq, 2,
+		       mine ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_OP_ERR);
+		if (!mine)
+			expect("a fault beside a page", b.recv_cq, 1,
+			       IBV_WC_LOC_PROT_ERR);
+		memory_destroy(&from);
+		memory_destroy(&to);
+		disconnect_ends();
+	}
+}
+
 /* ---- regions that go ---- */
 
 /* The memory, or the region, goes while the work is under way. */
@@ -396,6 +433,7 @@ int main(int argc, char **argv)
 	test_advice(&devices[1]);
 	test_absent();
 	test_failures();
+	test_fault_beside();
 	test_gone();
 	device_close(&devices[0]);
 	device_close(&devices[1]);

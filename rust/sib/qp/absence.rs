@@ -160,8 +160,9 @@ impl Need {
         }
     }
 
-    /// Forgets what was not there for an earlier attempt.
-    pub(super) fn begin(&mut self) {
+    /// Forgets what was not there for an attempt that nobody waits for, or an earlier one: it holds its region.
+    #[inline]
+    pub(super) fn forget(&mut self) {
         if self.absent.is_some() {
             self.absent = None;
             self.others.clear();

@@ -54,7 +54,7 @@ impl Flight {
         }
     }
 
-    /// Collects the payload of a segment.
+    /// Collects the payload of a segment. If that is not there, a worker is to see to it.
     pub(super) fn load(
         &mut self,
         qp: &Qp,
@@ -62,8 +62,22 @@ impl Flight {
         cx: &mut Cx<'_, QpLock, Off>,
         payload: &machine::Payload,
     ) -> Result<(), PlaceError> {
+        state.absence.sending.forget();
+        let loaded = self.collect(qp, state, cx, payload);
+        if !matches!(loaded, Ok(()) | Err(PlaceError::Absent)) {
+            state.absence.sending.forget();
+        }
+        loaded
+    }
+
+    fn collect(
+        &mut self,
+        qp: &Qp,
+        state: &mut State,
+        cx: &mut Cx<'_, QpLock, Off>,
+        payload: &machine::Payload,
+    ) -> Result<(), PlaceError> {
         let need = &mut state.absence.sending;
-        need.begin();
         match *payload {
             machine::Payload::None => Ok(()),
             machine::Payload::Remote { rkey, va, len } => {

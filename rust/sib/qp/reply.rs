@@ -99,7 +99,7 @@ impl State {
         };
         if len > 0 && self.load_reply(qp, cx, &answer.payload, bytes).is_none() {
             // Whoever sends it the long way finds out what is wrong, if it is sent: nobody waits for its memory now.
-            self.absence.sending.begin();
+            self.absence.sending.forget();
             return self.machine.put_back(&answer.payload);
         }
         if answer.header.set_payload_len(len).is_err() {
