@@ -34,7 +34,6 @@ struct Member {
     serial: u64,
     gid: Gid,
     lid: Lid,
-    port: PortNum,
     qp: Held<Qp>,
 }
 
@@ -57,21 +56,21 @@ impl Groups {
         }
     }
 
-    /// The next member after `cursor` that a packet to `lid` and `gid` on `port` reaches. A packet without
-    /// a GRH reaches the members of all groups with its LID.
+    /// The next member after `cursor` that a packet to `lid` and `gid` on `port` reaches: one whose queue pair is on
+    /// that port now.
     pub(crate) fn next_member(
         &self,
         cursor: &mut Cursor,
         port: PortNum,
         lid: Lid,
-        gid: Option<Gid>,
+        gid: Gid,
     ) -> Option<Held<Qp>> {
         let from = self.members.partition_point(|m| m.serial <= cursor.0);
         let member = self
             .members
             .get(from..)?
             .iter()
-            .find(|m| m.port == port && m.lid == lid && gid.is_none_or(|g| g == m.gid))?;
+            .find(|m| m.qp.port() == port && m.lid == lid && m.gid == gid)?;
         cursor.0 = member.serial;
         member.qp.try_clone()
     }
@@ -125,12 +124,10 @@ pub(crate) fn attach(
             if used < groups.members.capacity() {
                 let serial = groups.next;
                 groups.next = serial.wrapping_add(1);
-                let port = qp.port();
                 let member = Member {
                     serial,
                     gid,
                     lid,
-                    port,
                     qp,
                 };
                 return groups

@@ -44,7 +44,10 @@ pub(crate) fn deliver(
         return discard(hca, port);
     }
     if is_for_group {
-        let gid = header.grh.map(|grh| grh.dgid);
+        // IBA, "Packet Header Validation": a multicast packet has a GRH.
+        let Some(gid) = header.grh.map(|grh| grh.dgid) else {
+            return discard(hca, port);
+        };
         let mut cursor = Cursor::default();
         loop {
             let member =

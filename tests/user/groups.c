@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A datagram is for a multicast group if it has a multicast LID and the queue pair 0xffffff,
- * and for a queue pair if it has neither. With one of them alone it is for nobody.
+ * A datagram is for a multicast group if it has a multicast LID, the queue pair 0xffffff, and a
+ * GRH, and for a queue pair if it has neither of the first two. With one of them alone, or without
+ * the GRH, it is for nobody. A queue pair may become a member before it has a port.
  *
  *     groups DEVICE
  *
@@ -87,7 +88,7 @@ int main(int argc, char **argv)
 		.recv_depth = DEPTH,
 		.sges = 1,
 	};
-	struct ibv_ah *to_group, *to_port;
+	struct ibv_ah *to_group, *to_port, *to_lid;
 
 	check(argc == 2, "usage: groups DEVICE");
 	device_open(&device, argv[1]);
@@ -95,6 +96,9 @@ int main(int argc, char **argv)
 	check(mr, "reg_mr: %m");
 	for (int at = 0; at < ENDS; at++) {
 		end_create(&ends[at], &device, &options);
+		check(at != MEMBER ||
+			      !ibv_attach_mcast(ends[at].qp, &group, MLID),
+		      "attach_mcast: %m");
 		end_to_init(&ends[at], &default_path);
 		end_to_rtr(&ends[at], &ends[at], &default_path);
 		end_to_rts(&ends[at], &default_path);
@@ -107,9 +111,8 @@ int main(int argc, char **argv)
 			post_recv(&ends[at], &recv);
 		}
 	}
-	check(!ibv_attach_mcast(ends[MEMBER].qp, &group, MLID),
-	      "attach_mcast: %m");
 	to_group = way_to(MLID, true);
+	to_lid = way_to(MLID, false);
 	to_port = way_to(device.port_attr.lid, false);
 	expect(to_group, GROUP_QPN, MEMBER);
 	expect(to_port, ends[MEMBER].qp->qp_num, MEMBER);
@@ -117,9 +120,11 @@ int main(int argc, char **argv)
 	expect(to_group, ends[MEMBER].qp->qp_num, ENDS);
 	expect(to_group, ends[OUTSIDER].qp->qp_num, ENDS);
 	expect(to_port, GROUP_QPN, ENDS);
+	expect(to_lid, GROUP_QPN, ENDS);
 	check(!ibv_detach_mcast(ends[MEMBER].qp, &group, MLID),
 	      "detach_mcast: %m");
-	check(!ibv_destroy_ah(to_group) && !ibv_destroy_ah(to_port),
+	check(!ibv_destroy_ah(to_group) && !ibv_destroy_ah(to_port) &&
+		      !ibv_destroy_ah(to_lid),
 	      "destroy_ah: %m");
 	for (int at = 0; at < ENDS; at++)
 		end_destroy(&ends[at]);
