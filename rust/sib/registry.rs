@@ -257,9 +257,12 @@ pub(crate) fn set_partitions(cx: &mut Cx<'_, Unlocked>, list: &Assignments) {
     fabrics.partitions = Some(list.clone());
 }
 
-/// Forgets the fabric key and the partitions, since the module goes, which drops no static.
+/// Forgets the fabric key and the partitions, and what is left of a first fabric that could not be made, since the
+/// module goes, which drops no static.
 pub(crate) fn forget() {
     let mut fabrics = FABRICS.lock();
+    fabrics.entries = KVec::new();
+    fabrics.debug = None;
     fabrics.key = None;
     fabrics.partitions = None;
 }
