@@ -6,8 +6,10 @@
 //! overtake each other. The client is told later, by [`Cq::notify`], when no lock is held.
 
 use crate::{
+    hca::Hca,
     qp::Qp,
-    query::MAX_CQE, //
+    query::MAX_CQE,
+    quota::Share, //
 };
 use kernel::{
     alloc::KVVec,
@@ -154,17 +156,24 @@ pub(crate) struct Cq {
     told: Atomic<bool>,
     #[pin]
     state: LevelLock<State, CqLock>,
+    _share: Share,
 }
 
 /// Makes a completion queue.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that is not offered, `ENOMEM`.
-pub(crate) fn create(upcall: CqUpcall, init: &CqInit, user: bool) -> Result<NewCq<Tracked<Cq>>> {
+/// `EINVAL` for a size that is not offered; `ENOMEM`, also if the device has as many as it may have.
+pub(crate) fn create(
+    hca: &Hca,
+    upcall: CqUpcall,
+    init: &CqInit,
+    user: bool,
+) -> Result<NewCq<Tracked<Cq>>> {
     if !(1..=MAX_CQE).contains(&init.entries) {
         return Err(EINVAL);
     }
+    let share = hca.cqs.take()?;
     let mut shared = None;
     let (entries, granted) = if user {
         let ring = Ring::new(init.entries, size_of::<UverbsWc>())?;
@@ -186,6 +195,7 @@ pub(crate) fn create(upcall: CqUpcall, init: &CqInit, user: bool) -> Result<NewC
         failed: Atomic::new(false),
         told: Atomic::new(false),
         state <- LevelLock::new(state),
+        _share: share,
     }))?;
     Ok(NewCq {
         cq,

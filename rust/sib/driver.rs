@@ -293,12 +293,12 @@ impl Driver for Sib {
     fn create_cq(
         _cx: Cx<'_, Unlocked>,
         _s: Sleepable<'_>,
-        _dev: &Self::Device,
+        dev: &Self::Device,
         upcall: CqUpcall,
         init: &CqInit,
         user: bool,
     ) -> Result<NewCq<Self::Cq>> {
-        cq::create(upcall, init, user)
+        cq::create(dev, upcall, init, user)
     }
 
     fn destroy_cq(_cx: Cx<'_, Unlocked>, _s: Sleepable<'_>, _cq: &Self::Cq) {}
@@ -421,12 +421,12 @@ impl Driver for Sib {
     fn create_srq(
         _cx: Cx<'_, Unlocked>,
         _s: Sleepable<'_>,
-        _pd: &Self::Pd,
+        pd: &Self::Pd,
         upcall: SrqUpcall,
         init: &SrqAttr,
         user: bool,
     ) -> Result<NewSrq<Self::Srq>> {
-        srq::create(upcall, init, user)
+        srq::create(&pd.hca, upcall, init, user)
     }
 
     fn modify_srq(

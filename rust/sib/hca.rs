@@ -19,6 +19,8 @@ use crate::qp::{
     Qp,
     Room, //
 };
+use crate::query;
+use crate::quota::Allowance;
 use crate::rail::{
     Rail,
     Rails, //
@@ -110,6 +112,12 @@ pub(crate) struct Hca {
     pub(crate) memory: Queue,
     /// What the segments take that wait for memory or keys.
     pub(crate) waiting: Arc<Room>,
+    /// Its protection domains.
+    pub(crate) pds: Allowance,
+    /// Its completion queues.
+    pub(crate) cqs: Allowance,
+    /// Its shared receive queues.
+    pub(crate) srqs: Allowance,
     /// Those that send together.
     #[pin]
     pub(crate) convoy: Convoy,
@@ -160,9 +168,9 @@ impl Hca {
         let identity = Identity {
             node: guids.node(),
             system: guids.system_image(),
-            vendor: crate::query::VENDOR,
-            device: crate::query::HCA_DEVICE,
-            revision: crate::query::REVISION,
+            vendor: query::VENDOR,
+            device: query::HCA_DEVICE,
+            revision: query::REVISION,
             description,
         };
         let mut ports = KVec::with_capacity(usize::from(berth.ports()), GFP_KERNEL)?;
@@ -195,6 +203,9 @@ impl Hca {
             queue,
             memory,
             waiting,
+            pds: Allowance::new(query::MAX_PD)?,
+            cqs: Allowance::new(query::MAX_CQ)?,
+            srqs: Allowance::new(query::MAX_SRQ)?,
             convoy <- Convoy::new(),
             relief <- relief,
             upcall,

@@ -14,6 +14,7 @@ use crate::{
     },
     pace::Pace,
     payload::Piece,
+    quota::Share,
     table::{
         AhLayout,
         KeyLayout,
@@ -74,14 +75,16 @@ pub(crate) struct Pd {
     serials: Atomic<u64>,
     /// How fast its owner posts to its queue pairs.
     pub(crate) pace: Pace,
+    _share: Share,
 }
 
 /// Makes a protection domain.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `ENODEV` if the device is going away.
+/// `ENOMEM`, also if the device has as many as it may have.
 pub(crate) fn alloc(hca: Held<Hca>) -> Result<Arc<Pd>> {
+    let share = hca.pds.take()?;
     let tables = Tables {
         keys: Table::new(),
         ahs: Table::new(),
@@ -92,6 +95,7 @@ pub(crate) fn alloc(hca: Held<Hca>) -> Result<Arc<Pd>> {
             tables <- LevelLock::new(tables),
             serials: Atomic::new(0),
             pace: Pace::new(),
+            _share: share,
         }),
         GFP_KERNEL,
     )

@@ -45,6 +45,7 @@ mod pd;
 mod peers;
 mod qp;
 mod query;
+mod quota;
 mod rail;
 mod registry;
 mod relief;

@@ -5,13 +5,15 @@
 //! Source: IBA "Shared Receive Queue".
 
 use crate::{
+    hca::Hca,
     payload::MAX_SGE,
     qp::recv::{
         RecvEntry,
         RecvQueue,
         Taken, //
     },
-    query::MAX_QP_WR, //
+    query::MAX_QP_WR,
+    quota::Share, //
 };
 use kernel::{
     prelude::*,
@@ -67,6 +69,7 @@ pub(crate) struct Srq {
     failed: Atomic<bool>,
     #[pin]
     state: LevelLock<State, SrqLock>,
+    _share: Share,
 }
 
 /// Numbers of shared receive queues have 24 bits. Without XRC nobody names a queue by its number.
@@ -76,8 +79,9 @@ const SRQN_MASK: u32 = 0xff_ffff;
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that is not offered, `ENOMEM`.
+/// `EINVAL` for a size that is not offered; `ENOMEM`, also if the device has as many as it may have.
 pub(crate) fn create(
+    hca: &Hca,
     upcall: SrqUpcall,
     init: &SrqAttr,
     user: bool,
@@ -85,6 +89,7 @@ pub(crate) fn create(
     if !(1..=MAX_QP_WR).contains(&init.max_wr) || init.max_sge > MAX_SGE as u32 {
         return Err(EINVAL);
     }
+    let share = hca.srqs.take()?;
     let max_sge = init.max_sge.max(1);
     let (queue, max_wr, ring) = RecvQueue::new(init.max_wr, max_sge, user)?;
     let state = State {
@@ -99,6 +104,7 @@ pub(crate) fn create(
         due: Atomic::new(false),
         failed: Atomic::new(false),
         state <- LevelLock::new(state),
+        _share: share,
     }? Error))?;
     Ok(NewSrq {
         srq,

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -76,6 +77,33 @@ static void creation(void)
 	NO_OBJECT(new_cq(attr->max_cqe + 1), EINVAL);
 	NO_OBJECT(new_srq(attr->max_srq_wr + 1, 1), EINVAL);
 	NO_OBJECT(new_srq(1, attr->max_srq_sge + 1), EINVAL);
+}
+
+/* As many of the small kinds of objects as the device says, and not one more. */
+static void as_many(void)
+{
+	const struct ibv_device_attr *attr = &devices[0].attr;
+	struct ibv_pd **pds = calloc(attr->max_pd, sizeof(*pds));
+	struct ibv_srq **srqs = calloc(attr->max_srq, sizeof(*srqs));
+	int count = 0;
+
+	check(pds && srqs, "out of memory");
+	/* Others have a few of each. */
+	while (count < attr->max_pd &&
+	       (pds[count] = ibv_alloc_pd(devices[0].context)))
+		count++;
+	check(errno == ENOMEM && count > attr->max_pd - 100,
+	      "%d protection domains of %d: %m", count, attr->max_pd);
+	while (count)
+		check(!ibv_dealloc_pd(pds[--count]), "dealloc_pd: %m");
+	while (count < attr->max_srq && (srqs[count] = new_srq(1, 1)))
+		count++;
+	check(errno == ENOMEM && count > attr->max_srq - 100,
+	      "%d shared receive queues of %d: %m", count, attr->max_srq);
+	while (count)
+		check(!ibv_destroy_srq(srqs[--count]), "destroy_srq: %m");
+	free(pds);
+	free(srqs);
 }
 
 static struct ibv_mr *new_mr(void *at, size_t length, int access)
@@ -277,6 +305,7 @@ int main(int argc, char **argv)
 	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
 	bench_create(&bench, &devices[0], &devices[1], &options);
 	creation();
+	as_many();
 	memory();
 	ports();
 	transitions();
