@@ -262,12 +262,14 @@ fn has_lid(names: &PortNames, path: &Path) -> bool {
 pub(crate) fn source_of(offered: &Mad<'_>, from: &MadSource) -> Source {
     Source {
         port: PortNum::new(offered.port as u8),
+        path_bits: from.dlid_path_bits,
         slid: Lid::new(from.slid),
         sgid: from.sgid.map(Gid::new),
     }
 }
 
-/// How a datagram gets back to where one has come from; `None` if none has.
+/// How a datagram gets back to where one has come from, and from the LID that this went to, as a peer takes no answer
+/// that comes from another one; `None` if none has.
 pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way)> {
     if source.port == PortNum::new(0) {
         return None;
@@ -275,7 +277,7 @@ pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way
     let way = Way {
         dlid: source.slid.get(),
         sl,
-        src_path_bits: 0,
+        src_path_bits: source.path_bits,
         pkey_index,
         global: source.sgid.map(|sgid| Global {
             sgid_index: SGID_INDEX,

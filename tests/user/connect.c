@@ -298,9 +298,10 @@ static void test_alternate_path(uint32_t listener)
 	      "attributes of another state");
 
 	check(offer(&current) == EINVAL, "the path in use is offered");
-	here.local_lid++;
-	check(offer(&here) == EINVAL, "a path that begins nowhere is offered");
-	here.local_lid--;
+	event.alternate = here;
+	event.alternate.local_lid = NOWHERE;
+	check(offer(&event.alternate) == EINVAL,
+	      "a path that begins nowhere is offered");
 
 	/* Refused, and while one is under way there is no other. */
 	check(!offer(&here), "no LAP: %m");

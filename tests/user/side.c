@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 
 void side_open(struct side *side, const char *name)
 {
+	const char *bits = getenv("PATH_BITS");
+
 	device_open(&side->device, name);
 	side->guid = be64toh(ibv_get_device_guid(side->device.context->device));
 	for (uint8_t port = 1; port <= PORTS; port++) {
@@ -27,7 +30,7 @@ void side_open(struct side *side, const char *name)
 		check(!ibv_query_gid(side->device.context, port, 0,
 				     &side->gids[port]),
 		      "query_gid");
-		side->lids[port] = attr.lid;
+		side->lids[port] = attr.lid | (bits ? atoi(bits) : 0);
 	}
 	side->fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
 	check(side->fd >= 0, "cannot open /dev/sib_cm: %m");

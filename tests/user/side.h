@@ -30,6 +30,7 @@ struct side {
 	int migrated;
 };
 
+/* The LIDs are those with the path bits that PATH_BITS of the environment says. */
 void side_open(struct side *side, const char *name);
 void side_close(struct side *side);
 

@@ -333,7 +333,7 @@ static void test_arguments(uint32_t listener)
 	check(command(&active, SIB_CM_IOC_SEND_SIDR_REQ, &req) == ENOENT,
 	      "a partition that the port is not in");
 	req = question(listen.id, "");
-	req.path.local_lid++;
+	req.path.local_lid = NOWHERE;
 	check(command(&active, SIB_CM_IOC_SEND_SIDR_REQ, &req) == EINVAL,
 	      "a path that begins nowhere");
 	destroy(&active, listen.id);

@@ -93,6 +93,8 @@ impl Default for LapTiming {
 pub struct Source {
     /// The port that it came to.
     pub port: PortNum,
+    /// What was added to the LID of that port, if it has several.
+    pub path_bits: u8,
     /// LID of the sender.
     pub slid: Lid,
     /// GID of the sender, if there was a GRH.

@@ -105,7 +105,7 @@ pub(crate) fn source(of_active: bool, number: u8) -> Source {
     Source {
         port: PortNum::new(1),
         slid: Lid::new(first + u16::from(number)),
-        sgid: None,
+        ..Source::default()
     }
 }
 
