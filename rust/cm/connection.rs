@@ -377,9 +377,7 @@ impl Connection {
         let forth = || ends.along(conn.primary(), 0);
         let way = match slot {
             Slot::Request => forth(),
-            Slot::Reply | Slot::Once => {
-                back(&conn.source(), conn.primary().sl.get(), 0).or_else(forth)
-            }
+            Slot::Reply | Slot::Once => back(&conn.source(), 0).or_else(forth),
         };
         if let Some((port, way)) = way {
             let way = Way {

@@ -263,6 +263,7 @@ pub(crate) fn source_of(offered: &Mad<'_>, from: &MadSource) -> Source {
     Source {
         port: PortNum::new(offered.port as u8),
         path_bits: from.dlid_path_bits,
+        sl: Sl::new(from.sl),
         slid: Lid::new(from.slid),
         sgid: from.sgid.map(Gid::new),
     }
@@ -270,13 +271,13 @@ pub(crate) fn source_of(offered: &Mad<'_>, from: &MadSource) -> Source {
 
 /// How a datagram gets back to where one has come from, and from the LID that this went to, as a peer takes no answer
 /// that comes from another one; `None` if none has.
-pub(crate) fn back(source: &Source, sl: u8, pkey_index: u16) -> Option<(u32, Way)> {
+pub(crate) fn back(source: &Source, pkey_index: u16) -> Option<(u32, Way)> {
     if source.port == PortNum::new(0) {
         return None;
     }
     let way = Way {
         dlid: source.slid.get(),
-        sl,
+        sl: source.sl.get(),
         src_path_bits: source.path_bits,
         pkey_index,
         global: source.sgid.map(|sgid| Global {

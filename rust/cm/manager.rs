@@ -287,7 +287,7 @@ fn answer_unknown(
     from: &MadSource,
 ) {
     let answer = unknown_answer(Cm::from_bytes(offered.request));
-    let way = back(&source_of(offered, from), from.sl, from.pkey_index);
+    let way = back(&source_of(offered, from), from.pkey_index);
     if let (Some(answer), Some((port, way))) = (answer, way) {
         let _ = device.adapter.send(cx, s, port, &way, answer.as_bytes());
     }
@@ -303,7 +303,7 @@ fn refuse_stale(
     pkey_index: u16,
 ) {
     let rej = stale_refusal(mad);
-    if let Some((port, way)) = back(&source, 0, pkey_index) {
+    if let Some((port, way)) = back(&source, pkey_index) {
         let adapter = &old.device().adapter;
         let _ = adapter.send(cx, s, port, &way, rej.as_bytes());
     }

@@ -226,7 +226,7 @@ impl Question {
         let it = &inner.it;
         let way = match self.name {
             Name::Ours(_) => self.device.ends(cx, s).along(it.path(), inner.pkey_index),
-            Name::Theirs(..) => back(it.source(), 0, inner.pkey_index),
+            Name::Theirs(..) => back(it.source(), inner.pkey_index),
         };
         if let Some((port, way)) = way {
             let mad = it.datagram().as_bytes();

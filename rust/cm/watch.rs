@@ -512,7 +512,7 @@ impl Watch {
             takes_paths: true,
             ..survey
         });
-        if let Some((port, way)) = back(&source, from.sl, from.pkey_index) {
+        if let Some((port, way)) = back(&source, from.pkey_index) {
             let _ = device.adapter.send(cx, s, port, &way, &reply.emit());
         }
         true

@@ -63,7 +63,7 @@ impl Hands for Worker<'_, '_> {
         let primary = conn.primary();
         let way = match slot {
             Slot::Request => None,
-            Slot::Reply | Slot::Once => back(&conn.source(), primary.sl.get(), 0),
+            Slot::Reply | Slot::Once => back(&conn.source(), 0),
         };
         if let Some((port, way)) = way.or_else(|| self.ends.along(primary, 0)) {
             self.send_by(port, way, conn.datagram(slot).as_bytes());

@@ -14,7 +14,8 @@ use wire::{
     Gid,
     Lid,
     PKey,
-    PortNum, //
+    PortNum,
+    Sl, //
 };
 
 /// What happens to a connection.
@@ -95,6 +96,8 @@ pub struct Source {
     pub port: PortNum,
     /// What was added to the LID of that port, if it has several.
     pub path_bits: u8,
+    /// The service level.
+    pub sl: Sl,
     /// LID of the sender.
     pub slid: Lid,
     /// GID of the sender, if there was a GRH.
