@@ -23,6 +23,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use proto::cm::{
     stale_refusal,
+    transport_refusal,
     unknown_answer,
     Conn,
     Event,
@@ -244,8 +245,8 @@ impl Desk {
         }
     }
 
-    /// Makes a connection of a REQ, if somebody listens for it, its queue pair has no other, and its alternate path, if
-    /// there is one, begins here. One that there is no room for is lost; the peer repeats it.
+    /// Makes a connection of a REQ, if somebody listens for it, it is reliable or unreliable, its queue pair has no other,
+    /// and its alternate path, if there is one, begins here. One that there is no room for is lost; the peer repeats it.
     fn welcome(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -261,6 +262,9 @@ impl Desk {
         let Some(listener) = listener.filter(|it| Arc::ptr_eq(&it.device, device)) else {
             return false;
         };
+        if refuse_transport(cx, s, device, mad, &source, pkey_index) {
+            return true;
+        }
         let conn = Conn::incoming(identity(&self.0, device), mad, source);
         let made = Connection::new(&self.0, device, conn, true, req.pkey.get());
         if let Ok(connection) = made {
@@ -286,11 +290,43 @@ fn answer_unknown(
     offered: &Mad<'_>,
     from: &MadSource,
 ) {
-    let answer = unknown_answer(Cm::from_bytes(offered.request));
-    let way = back(&source_of(offered, from), from.pkey_index);
-    if let (Some(answer), Some((port, way))) = (answer, way) {
+    if let Some(answer) = unknown_answer(Cm::from_bytes(offered.request)) {
+        let source = source_of(offered, from);
+        reply(cx, s, device, &source, from.pkey_index, &answer);
+    }
+}
+
+/// Sends an answer that is no connection's.
+fn reply(
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    device: &Device,
+    source: &Source,
+    pkey_index: u16,
+    answer: &Cm,
+) {
+    if let Some((port, way)) = back(source, pkey_index) {
         let _ = device.adapter.send(cx, s, port, &way, answer.as_bytes());
     }
+}
+
+/// Refuses a REQ for another transport service than connections here have; returns whether it does.
+///
+/// What it needs of the stack is not to be part of its caller's frame.
+#[inline(never)]
+fn refuse_transport(
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    device: &Device,
+    mad: &Cm,
+    source: &Source,
+    pkey_index: u16,
+) -> bool {
+    let Some(rej) = transport_refusal(mad) else {
+        return false;
+    };
+    reply(cx, s, device, source, pkey_index, &rej);
+    true
 }
 
 /// Refuses a REQ that shows that its peer has lost a connection, and ends that.
@@ -303,10 +339,7 @@ fn refuse_stale(
     pkey_index: u16,
 ) {
     let rej = stale_refusal(mad);
-    if let Some((port, way)) = back(&source, pkey_index) {
-        let adapter = &old.device().adapter;
-        let _ = adapter.send(cx, s, port, &way, rej.as_bytes());
-    }
+    reply(cx, s, old.device(), &source, pkey_index, &rej);
     let _ = old.step(cx, s, Event::Stale(source), None);
 }
 

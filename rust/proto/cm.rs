@@ -27,6 +27,7 @@ mod end;
 mod event;
 mod hint;
 mod load;
+mod refusal;
 mod setup;
 mod sidr;
 mod stale;
@@ -60,6 +61,7 @@ pub use event::{
     Ways, //
 };
 pub use hint::Hint;
+pub use refusal::transport_refusal;
 pub use sidr::{
     Resolution,
     SidrAction,

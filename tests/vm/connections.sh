@@ -69,8 +69,13 @@ underlay sibnet0
 hca_up sib0 sibnet0
 hca_up sib1 sibnet0
 wait_active 60 sib0 sib1
-run modprobe ib_cm
 run modprobe sib_cm
+run modprobe ib_umad
+
+step "Requests that only others make"
+run user requests sib0 sib1
+within 20 nothing_left || fail "connections are left"
+run modprobe ib_cm
 
 step "A program and its connections"
 run user connect sib0 sib1 "$rounds"

@@ -16,6 +16,7 @@ use super::event::{
     Slot,
     Source, //
 };
+use super::refusal::refusal;
 use super::state::{
     Role,
     State, //
@@ -25,25 +26,12 @@ use wire::mad::cm::{
     attr,
     reason,
     rejected,
-    Cm,
-    Rej, //
+    Cm, //
 };
 
 /// The answer to the REQ `mad`, whose queue pair has another connection here.
 pub fn stale_refusal(mad: &Cm) -> Cm {
-    refusal(mad, 0, rejected::REQ)
-}
-
-fn refusal(mad: &Cm, local_comm_id: u32, message_rejected: u8) -> Cm {
-    let mut rej = Cm::new(attr::REJ, mad.tid());
-    rej.set_message(&Rej {
-        local_comm_id,
-        remote_comm_id: mad.local_comm_id(),
-        message_rejected,
-        reason: reason::STALE_CONN,
-        ..Rej::default()
-    });
-    rej
+    refusal(mad, 0, rejected::REQ, reason::STALE_CONN)
 }
 
 impl Conn {
@@ -75,7 +63,8 @@ impl Conn {
     pub(super) fn on_stale_rep(&mut self, mad: &Cm, source: Source, actions: &mut Actions) {
         if self.awaits(mad, &source) {
             self.source = source;
-            self.once = refusal(mad, self.identity.comm_id, rejected::REP);
+            let comm_id = self.identity.comm_id;
+            self.once = refusal(mad, comm_id, rejected::REP, reason::STALE_CONN);
             self.send(Slot::Once, actions);
             self.tell(Notice::RepStale, actions);
             self.rest(actions);

@@ -26,6 +26,7 @@ use crate::pair::{
     P, //
 };
 use proto::cm::{
+    transport_refusal,
     Ap,
     Conn,
     Event,
@@ -43,6 +44,7 @@ use wire::mad::cm::{
     mraed,
     reason,
     rejected,
+    service_type,
     Cm,
     Drep,
     Dreq,
@@ -592,5 +594,38 @@ fn a_refusal_of_a_req_says_what_would_do() {
         let conn = Conn::incoming(passive(), &mad, source(true, 0));
         let (said, hint) = conn.stray_alternate(&Ports).unwrap_or_default();
         assert_eq!((said, hint.as_bytes()), (reason, info));
+    }
+}
+
+#[test]
+fn other_transport_services_are_refused() {
+    for (transport_service_type, is_ours) in [
+        (service_type::RC, true),
+        (service_type::UC, true),
+        (service_type::RD, false),
+        (service_type::EXTENDED, false),
+    ] {
+        let mut pair = Pair::new();
+        let asked = pair.conns[A].datagram(Slot::Request).clone();
+        let mut req = Cm::new(attr::REQ, asked.tid());
+        req.set_message(&Req {
+            transport_service_type,
+            ..asked.message()
+        });
+        let Some(mad) = transport_refusal(&req) else {
+            assert!(is_ours, "service type {transport_service_type}");
+            continue;
+        };
+        assert!(!is_ours, "service type {transport_service_type}");
+        assert_eq!((mad.attr_id(), mad.tid()), (attr::REJ, req.tid()));
+        let rej: Rej = mad.message();
+        assert_eq!((rej.local_comm_id, rej.remote_comm_id), (0, ACTIVE_ID));
+        assert_eq!(
+            (rej.message_rejected, rej.reason),
+            (rejected::REQ, reason::INVALID_TRANSPORT_TYPE)
+        );
+        pair.give(A, &mad);
+        assert_eq!(pair.told(A), [Notice::RejReceived]);
+        assert_eq!(pair.conns[A].state(), State::Idle);
     }
 }

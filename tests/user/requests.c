@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * REQs that /dev/sib_cm does not send, for a service that a program listens for there, and
+ * what they are refused for; the program is not told of them. ib_cm must not be loaded: what
+ * is not for sib_cm comes here.
+ *
+ *     requests DEVICE DEVICE
+ */
+
+#include "side.h"
+#include "umad.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SERVICE 0x02ff00000000f500ull
+#define ANSWER_MS 20000
+#define REJ 0x12
+#define REJECTED_REQ 0
+#define INVALID_TRANSPORT 9
+#define CONSUMER 28
+enum { RC, UC, RD, EXTENDED };
+
+static struct side active, passive;
+static struct umad umad;
+
+/* One with nothing wrong, that has not been before. */
+static struct req right_req(void)
+{
+	static uint32_t last;
+
+	last++;
+	return (struct req){
+		.tid = last,
+		.local_comm_id = 0x7e570000 + last,
+		.service_id = SERVICE,
+		.guid = active.guid,
+		.qpn = 0x500000 + last,
+		.primary = path_between(&active, &passive, 1),
+	};
+}
+
+static void send_req(const struct req *req)
+{
+	uint8_t mad[MAD_BYTES];
+	int error;
+
+	mad_req(mad, req);
+	error = umad_send(&umad, passive.lids[1], mad);
+	check(!error, "umad: %s", strerror(error));
+}
+
+/* The answer is this refusal, with a value that would do. */
+static void expect_rej(const struct req *req, uint16_t reason, const void *info,
+		       uint8_t len)
+{
+	uint8_t mad[MAD_BYTES];
+	struct rej rej;
+
+	check(umad_receive(&umad, mad, ANSWER_MS), "no answer to REQ %u, due was %u",
+	      (uint32_t)req->tid, reason);
+	rej = mad_rej(mad);
+	check(mad_attribute(mad) == REJ && (uint32_t)mad_get(mad + 8, 8) == req->tid &&
+		      rej.remote_comm_id == req->local_comm_id &&
+		      rej.message_rejected == REJECTED_REQ,
+	      "another answer: attribute %#x", mad_attribute(mad));
+	check(rej.reason == reason, "reason %u, due was %u", rej.reason, reason);
+	check(rej.info_len == len && !memcmp(rej.info, info, len),
+	      "reason %u: %u bytes of information, or others", reason,
+	      rej.info_len);
+}
+
+/* The program is asked, and says no. */
+static void expect_asked(const struct req *req)
+{
+	struct sib_cm_send_rej rej = { .reason = CONSUMER };
+	struct sib_cm_event event = expect_told(&passive, SIB_CM_REQ_RECEIVED);
+
+	check(event.qpn == req->qpn && event.service_type == req->service_type,
+	      "another request");
+	rej.id = event.id;
+	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
+	expect_rej(req, CONSUMER, "", 0);
+	destroy(&passive, event.id);
+}
+
+static void test_service_types(void)
+{
+	for (uint8_t type = RC; type <= EXTENDED; type++) {
+		struct req req = right_req();
+
+		req.service_type = type;
+		send_req(&req);
+		if (type <= UC) {
+			expect_asked(&req);
+		} else {
+			expect_rej(&req, INVALID_TRANSPORT, "", 0);
+			nothing(&passive);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t listener;
+
+	check(argc == 3, "usage: requests DEVICE DEVICE");
+	side_open(&active, argv[1]);
+	side_open(&passive, argv[2]);
+	umad_open_manager(&umad, argv[1], 1);
+	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
+	test_service_types();
+	destroy(&passive, listener);
+	umad_close(&umad);
+	side_close(&active);
+	side_close(&passive);
+	printf("each REQ has been answered\n");
+	return 0;
+}
