@@ -394,7 +394,7 @@ impl Connection {
         self.discard(cx, s);
     }
 
-    /// Refuses the REQ that it was made for if the alternate path in that begins nowhere here; returns whether it does.
+    /// Refuses the REQ that it was made for if a path in that begins nowhere here; returns whether it does.
     ///
     /// What it needs of the stack is not to be part of its caller's frame.
     #[inline(never)]
@@ -407,7 +407,7 @@ impl Connection {
             device: &self.device,
             ends: &self.device.ends(cx, s),
         };
-        let Some((reason, hint)) = self.inspect(|conn| conn.stray_alternate(&here)) else {
+        let Some((reason, hint)) = self.inspect(|conn| conn.stray(&here)) else {
             return false;
         };
         let refusal = Order::Reject(reason, hint.as_bytes(), &[]);

@@ -246,7 +246,7 @@ impl Desk {
     }
 
     /// Makes a connection of a REQ, if somebody listens for it, it is reliable or unreliable, its queue pair has no other,
-    /// and its alternate path, if there is one, begins here. One that there is no room for is lost; the peer repeats it.
+    /// and its paths begin here. One that there is no room for is lost; the peer repeats it.
     fn welcome(
         &self,
         cx: &mut Cx<'_, Unlocked>,

@@ -18,6 +18,8 @@
 #define REJ 0x12
 #define REJECTED_REQ 0
 #define INVALID_TRANSPORT 9
+#define INVALID_GID 12
+#define INVALID_LID 13
 #define CONSUMER 28
 enum { RC, UC, RD, EXTENDED };
 
@@ -100,6 +102,26 @@ static void test_service_types(void)
 	}
 }
 
+/* The primary path leads to a LID or a GID that is not the port's, and then to what would do. */
+static void test_primary_paths(void)
+{
+	struct sib_cm_path good = path_between(&active, &passive, 1);
+	uint8_t lid[] = { good.remote_lid >> 8, good.remote_lid & 0xff };
+	struct req req = right_req();
+
+	req.primary.remote_lid = NOWHERE;
+	send_req(&req);
+	expect_rej(&req, INVALID_LID, lid, sizeof(lid));
+	req = right_req();
+	req.primary.remote_gid[15] ^= 0xff;
+	send_req(&req);
+	expect_rej(&req, INVALID_GID, good.remote_gid, 16);
+	nothing(&passive);
+	req = right_req();
+	send_req(&req);
+	expect_asked(&req);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t listener;
@@ -110,6 +132,7 @@ int main(int argc, char **argv)
 	umad_open_manager(&umad, argv[1], 1);
 	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
 	test_service_types();
+	test_primary_paths();
 	destroy(&passive, listener);
 	umad_close(&umad);
 	side_close(&active);

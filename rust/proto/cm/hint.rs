@@ -71,16 +71,23 @@ impl Conn {
         Err((fault, hint.unwrap_or_default()))
     }
 
-    /// Why the alternate path of the REQ that this connection was made for is refused, if it begins nowhere here: the
-    /// reason and the additional information of the REJ.
+    /// Why the REQ that this connection was made for is refused, if a path in it begins nowhere here: the reason and the
+    /// additional information of the REJ.
     ///
     /// There is no reason for a port that is in another partition: as in ib_cm, its GID is the wrong one.
-    pub fn stray_alternate(&self, local: &dyn Local) -> Option<(u16, Hint)> {
-        let path = self.alternate.as_ref()?;
-        match self.place(path, local) {
-            Ok(()) => None,
-            Err((PathFault::Gid | PathFault::PKey, hint)) => Some((reason::INVALID_ALT_GID, hint)),
-            Err((PathFault::Lid(_), hint)) => Some((reason::INVALID_ALT_LID, hint)),
-        }
+    pub fn stray(&self, local: &dyn Local) -> Option<(u16, Hint)> {
+        let primary = (&self.primary, reason::INVALID_GID, reason::INVALID_LID);
+        let alternate = self
+            .alternate
+            .as_ref()
+            .map(|path| (path, reason::INVALID_ALT_GID, reason::INVALID_ALT_LID));
+        [Some(primary), alternate]
+            .into_iter()
+            .flatten()
+            .find_map(|(path, gid, lid)| match self.place(path, local) {
+                Ok(()) => None,
+                Err((PathFault::Gid | PathFault::PKey, hint)) => Some((gid, hint)),
+                Err((PathFault::Lid(_), hint)) => Some((lid, hint)),
+            })
     }
 }

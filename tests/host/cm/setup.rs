@@ -566,13 +566,30 @@ fn until_the_peer_is_known_there_are_but_answers_to_the_req() {
     assert!(!pair.conns[A].concerns(&about(tid, attr::DREQ)));
 }
 
+/// What the responder says to a REQ with these paths: the reason, and the additional information.
+fn refusal_of(primary: Path, alternate: Path) -> (u16, Vec<u8>) {
+    let mut mad = Cm::new(attr::REQ, 1);
+    mad.set_message(&Req {
+        primary,
+        alternate,
+        ..request()
+    });
+    let conn = Conn::incoming(passive(), &mad, source(true, 0));
+    let (said, hint) = conn.stray(&Ports).unwrap_or_default();
+    (said, hint.as_bytes().to_vec())
+}
+
+/// The path by the ports `other`, but to the LID of `number`.
+fn with_lid_of(number: u8, other: u8) -> Path {
+    Path {
+        remote_lid: path(number).remote_lid,
+        ..path(other)
+    }
+}
+
 /// Who refuses a REQ for its alternate path says what would do, but for what would be the path in use.
 #[test]
 fn a_refusal_of_a_req_says_what_would_do() {
-    let with_lid_of = |number: u8, other: u8| Path {
-        remote_lid: path(number).remote_lid,
-        ..path(other)
-    };
     let gid = path(1).remote_gid.get();
     let lid = path(3).remote_lid.get().to_be_bytes();
     let cases: [(Path, u16, &[u8]); 8] = [
@@ -586,14 +603,26 @@ fn a_refusal_of_a_req_says_what_would_do() {
         (path(OUTSIDE), reason::INVALID_ALT_GID, &[]),
     ];
     for (alternate, reason, info) in cases {
-        let mut mad = Cm::new(attr::REQ, 1);
-        mad.set_message(&Req {
-            alternate,
-            ..request()
-        });
-        let conn = Conn::incoming(passive(), &mad, source(true, 0));
-        let (said, hint) = conn.stray_alternate(&Ports).unwrap_or_default();
-        assert_eq!((said, hint.as_bytes()), (reason, info));
+        assert_eq!(refusal_of(path(0), alternate), (reason, info.to_vec()));
+    }
+}
+
+/// And for its primary path, whatever the other one is.
+#[test]
+fn a_req_by_a_path_from_nowhere_is_refused() {
+    let gid = path(NAMELESS + 1).remote_gid.get();
+    let lid = path(3).remote_lid.get().to_be_bytes();
+    let cases: [(Path, u16, &[u8]); 5] = [
+        (with_lid_of(FOREIGN, 3), reason::INVALID_LID, &lid),
+        (with_lid_of(DOWN, 3), reason::INVALID_LID, &[]),
+        (path(NAMELESS), reason::INVALID_GID, &gid),
+        (path(LONELY), reason::INVALID_GID, &[]),
+        (path(OUTSIDE), reason::INVALID_GID, &[]),
+    ];
+    for (primary, reason, info) in cases {
+        for alternate in [Path::default(), path(1), path(OUTSIDE)] {
+            assert_eq!(refusal_of(primary, alternate), (reason, info.to_vec()));
+        }
     }
 }
 
