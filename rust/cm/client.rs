@@ -223,7 +223,7 @@ impl Client {
             }
             Stage::Open => match state.requests.remove(0) {
                 Ok((event, newcomer)) => Some(Task::Ask(event, newcomer)),
-                Err(_) => state.events.pop().map(Task::Tell),
+                Err(_) => state.events.pop().map(|(_, event)| Task::Tell(event)),
             },
         }
     }

@@ -36,27 +36,60 @@ impl Mailbox {
     /// `ENOMEM`: it is lost.
     pub(crate) fn push(&mut self, event: KBox<Event>) -> Result {
         let (id, age, is_offer) = (event.id, self.next, event.is_offer());
-        self.by_id
-            .try_create_and_insert((id, age), (), GFP_KERNEL)?;
-        if let Err(error) = self.events.try_create_and_insert(age, event, GFP_KERNEL) {
-            self.by_id.remove(&(id, age));
-            return Err(error);
-        }
+        self.insert(age, event)?;
         self.next = age.wrapping_add(1);
-        self.len = self.len.saturating_add(1);
         if is_offer {
             self.remove(id, |other, event| other != age && event.is_offer());
         }
         Ok(())
     }
 
-    /// Takes the oldest event.
-    pub(crate) fn pop(&mut self) -> Option<KBox<Event>> {
+    /// Takes the oldest event, with its age.
+    pub(crate) fn pop(&mut self) -> Option<(u64, KBox<Event>)> {
         let (_, oldest) = self.events.cursor_front_mut()?.remove_current();
         let (age, event) = oldest.to_key_value();
         self.by_id.remove(&(event.id, age));
         self.len = self.len.saturating_sub(1);
-        Some(event)
+        Some((age, event))
+    }
+
+    /// Puts an event back to where [`pop`](Self::pop) has taken it from, unless a later offer has taken its place.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: it is lost.
+    pub(crate) fn put_back(&mut self, age: u64, event: KBox<Event>) -> Result {
+        if event.is_offer() && self.has_offer(event.id) {
+            return Ok(());
+        }
+        self.insert(age, event)
+    }
+
+    fn insert(&mut self, age: u64, event: KBox<Event>) -> Result {
+        let name = (event.id, age);
+        self.by_id.try_create_and_insert(name, (), GFP_KERNEL)?;
+        if let Err(error) = self.events.try_create_and_insert(age, event, GFP_KERNEL) {
+            self.by_id.remove(&name);
+            return Err(error);
+        }
+        self.len = self.len.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether there is an offer of a path for an identifier.
+    fn has_offer(&mut self, id: u32) -> bool {
+        let mut rest = self.by_id.cursor_lower_bound_mut(&(id, 0));
+        while let Some(cursor) = rest {
+            let (&(other, age), ()) = cursor.current();
+            if other != id {
+                return false;
+            }
+            if self.events.get(&age).is_some_and(|event| event.is_offer()) {
+                return true;
+            }
+            rest = cursor.move_next();
+        }
+        false
     }
 
     /// How many there are.

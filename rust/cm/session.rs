@@ -181,8 +181,8 @@ impl Session {
         self.events.lock().len() < BACKLOG
     }
 
-    /// Takes the oldest event, and waits for one if it may.
-    pub(crate) fn next_event(&self, nonblocking: bool) -> Result<KBox<abi::Event>> {
+    /// Takes the oldest event, and waits for one if it may. The number is for [`Self::put_back`].
+    pub(crate) fn next_event(&self, nonblocking: bool) -> Result<(u64, KBox<abi::Event>)> {
         let mut events = self.events.lock();
         loop {
             if let Some(event) = events.pop() {
@@ -194,6 +194,21 @@ impl Session {
             if self.readers.wait_interruptible(&mut events) {
                 return Err(EINTR);
             }
+        }
+    }
+
+    /// Keeps an event that the program could not be given: it is the next one again. If there is no memory for it, it is
+    /// lost.
+    pub(crate) fn put_back(&self, age: u64, event: KBox<abi::Event>) {
+        // Whoever destroys an identifier takes it away first, and forgets its events then.
+        let mut ids = self.ids.lock();
+        if ids.get(event.id).is_err() {
+            return;
+        }
+        let kept = self.events.lock().put_back(age, event);
+        drop(ids);
+        if kept.is_ok() {
+            self.readers.notify_all();
         }
     }
 

@@ -503,6 +503,39 @@ static void test_refusal(uint32_t listener)
 	destroy(&passive, passive.id);
 }
 
+/* An event that cannot be written to where the program says is the next one still. */
+static void test_wrong_pointers(uint32_t listener)
+{
+	struct sib_cm_send_rej rej = { .reason = CONSUMER };
+	struct sib_cm_send_mra mra = { .service_timeout = PATIENT };
+	struct sib_cm_send_req req;
+	struct sib_cm_event event;
+
+	active.id = new_id(&active, 7);
+	req = request(active.id, "may I?");
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	for (int i = 0; i < 2; i++) {
+		check(has_event(&passive, DUE_MS), "no event");
+		check(command(&passive, SIB_CM_IOC_GET_EVENT, NULL) == EFAULT,
+		      "an event for a null pointer");
+	}
+	event = expect_told(&passive, SIB_CM_REQ_RECEIVED);
+	expect_data(&event, "may I?");
+	check(event.listener == listener, "for another listener");
+	passive.id = mra.id = rej.id = event.id;
+	order(&passive, SIB_CM_IOC_SEND_MRA, &mra);
+	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
+	check(has_event(&active, DUE_MS), "no event");
+	check(command(&active, SIB_CM_IOC_GET_EVENT, NULL) == EFAULT,
+	      "an event for a null pointer");
+	expect_told(&active, SIB_CM_MRA_RECEIVED);
+	expect_told(&active, SIB_CM_REJ_RECEIVED);
+	destroy(&active, active.id);
+	destroy(&passive, passive.id);
+	nothing(&active);
+	nothing(&passive);
+}
+
 /* Nobody listens here, so ib_cm answers. */
 static void test_unknown_service(void)
 {
@@ -683,6 +716,7 @@ int main(int argc, char **argv)
 		test_first_path(listener, false);
 		type = IBV_QPT_RC;
 		test_refusal(listener);
+		test_wrong_pointers(listener);
 		test_unknown_service();
 		test_stale(listener);
 		test_silence();

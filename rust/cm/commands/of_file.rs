@@ -29,8 +29,11 @@ pub(crate) fn run(
         abi::CREATE_ID => create_id(session, call)?,
         abi::DESTROY_ID => destroy_id(session, &mut cx, s, &call.read()?)?,
         abi::GET_EVENT => {
-            let event = session.next_event(call.nonblocking)?;
-            call.write(&*event)?;
+            let (age, event) = session.next_event(call.nonblocking)?;
+            if let Err(err) = call.write(&*event) {
+                session.put_back(age, event);
+                return Err(err);
+            }
         }
         _ => {
             let find = |id| Number {
