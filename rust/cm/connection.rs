@@ -199,7 +199,8 @@ impl Connection {
         &self.device
     }
 
-    /// Has it be the connection of the peer's queue pair, unless there is another, which is returned.
+    /// Has it be the connection of the peer's queue pair, unless there is another, which is returned. It has no other one
+    /// of the peer's then: two REPs may name two of them.
     ///
     /// # Errors
     ///
@@ -211,7 +212,8 @@ impl Connection {
             return Err(ENODEV);
         }
         let other = self.shared.claim(peer, self)?;
-        if other.is_none() {
+        if other.is_none() && inner.claimed != Some(peer) {
+            self.release(&mut inner);
             inner.claimed = Some(peer);
         }
         Ok(other)
