@@ -85,11 +85,12 @@ impl Manager for Desk {
         let device = Arc::new(Device::new(adapter), GFP_KERNEL)?;
         level.set(&device);
         self.0.add_device(device.clone())?;
-        if let Err(err) = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE) {
-            self.0.remove_device(&device);
-            return Err(err);
+        let announced = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE);
+        if announced.is_err() {
+            // Programs may have found it meanwhile.
+            self.remove(cx, s, &device);
         }
-        Ok(device)
+        announced.map(|()| device)
     }
 
     fn remove(&self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, device: &Arc<Device>) {
