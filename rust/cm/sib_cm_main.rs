@@ -110,22 +110,19 @@ impl Module for Loaded {
         s: Sleepable<'_>,
     ) -> Result<Self> {
         params::check()?;
-        let shared = Shared::new(s)?;
-        let files = debug::Files::new(shared.clone())?;
-        let desk = Desk(shared.clone());
-        let manager = Registration::new(c"sib_cm", desk, &mut cx, s)?;
-        let service = Service::new(shared.clone())?;
-        let config = config::register(shared.clone())?;
-        // It may be opened from then on, so nothing may fail.
-        let device = chardev::Device::new(c"sib_cm", module, shared.clone())?;
-        Ok(Self {
-            shared,
-            manager: Some(manager),
-            device: Some(device),
-            service: Some(service),
-            files: Some(files),
-            config: Some(config),
-        })
+        let mut this = Self {
+            shared: Shared::new(s)?,
+            manager: None,
+            device: None,
+            service: None,
+            files: None,
+            config: None,
+        };
+        if let Err(err) = this.start(module, &mut cx, s) {
+            this.exit(cx, s);
+            return Err(err);
+        }
+        Ok(this)
     }
 
     fn exit(&mut self, mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>) {
@@ -146,5 +143,26 @@ impl Module for Loaded {
         }
         self.shared.watch.end(&mut cx, s);
         self.shared.queue().flush(&mut cx, s);
+    }
+}
+
+impl Loaded {
+    /// Has all the rest know of the manager. If that fails, what has been done is to be undone by [`Module::exit`].
+    fn start(
+        &mut self,
+        module: &'static ThisModule,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+    ) -> Result {
+        let shared = &self.shared;
+        shared.watch.begin()?;
+        self.files = Some(debug::Files::new(shared.clone())?);
+        let desk = Desk(shared.clone());
+        self.manager = Some(Registration::new(c"sib_cm", desk, cx, s)?);
+        self.service = Some(Service::new(shared.clone())?);
+        self.config = Some(config::register(shared.clone())?);
+        // It may be opened from then on, so nothing may fail.
+        self.device = Some(chardev::Device::new(c"sib_cm", module, shared.clone())?);
+        Ok(())
     }
 }

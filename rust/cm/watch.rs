@@ -165,7 +165,7 @@ fn as_cm(bytes: &[u8; MAD_SIZE]) -> Option<&Cm> {
 }
 
 impl Watch {
-    /// Nothing is watched yet.
+    /// Nothing is watched yet, and it has no clock.
     pub(crate) fn new(
         tid_high: u32,
         policies: Arc<Policies>,
@@ -173,7 +173,7 @@ impl Watch {
     ) -> Result<Arc<Self>> {
         let queue = Queue::slow(c"sib_cm_watch", s)?;
         let inbox = Inbox::new()?;
-        let this = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
                 tid_high,
                 policies,
@@ -195,9 +195,16 @@ impl Watch {
                 clock <- Timer::new(),
             }),
             GFP_KERNEL,
-        )?;
-        this.clock.attach(this.clone()).map_err(|_| EBUSY)?;
-        Ok(this)
+        )
+    }
+
+    /// Begins. From now on it stays until [`Self::end`], as its clock refers to it.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it has begun, or ended.
+    pub(crate) fn begin(self: &Arc<Self>) -> Result {
+        self.clock.attach(self.clone()).map_err(|_| EBUSY)
     }
 
     /// Whether a connection of ib_cm has this ID on some HCA.

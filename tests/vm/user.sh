@@ -14,14 +14,19 @@ user() {
 	"$program" "$@"
 }
 
-# client_loaded NAME [PARAMETER]...: loads a client of ib_core, whose test runs meanwhile,
-# and shows what it says.
-client_loaded() {
+# inserted NAME [PARAMETER]...: loads a module of tests/kernel.
+inserted() {
 	local flavour=stock module
 	[[ $(uname -r) != *-sib-debug* ]] || flavour=debug
 	module=/src/build/$flavour-clients/$1.ko
 	[ -e "$module" ] || fail "no $module: make it with tests/kernel/build $flavour"
-	insmod "$module" a=sib0 b=sib1 "${@:2}" || {
+	insmod "$module" "${@:2}"
+}
+
+# client_loaded NAME [PARAMETER]...: loads a client of ib_core, whose test runs meanwhile,
+# and shows what it says.
+client_loaded() {
+	inserted "$1" a=sib0 b=sib1 "${@:2}" || {
 		dmesg | grep "$1:"
 		fail "the client has found a fault"
 	}
