@@ -20,7 +20,7 @@ const MULTICAST: u8 = 0xff;
 const TRANSIENT: u8 = 0x10;
 
 /// Signature of GIDs that subnet administration gives.
-const OWN: [u8; 2] = [0xa0, 0x1c];
+const OWN: [u8; 2] = [0xa0, 0x1b];
 
 /// Signatures of GIDs of IP groups, and the rest of the GID of that to which all belong, by IP version.
 pub(super) const IP: [([u8; 2], u32); 2] = [
@@ -115,7 +115,7 @@ mod tests {
     fn own_names_are_not_given_by_others() {
         let name = own(5, Gid::DEFAULT_PREFIX, 0x0102_0304);
         let bytes = [
-            0xff, 0x15, 0xa0, 0x1c, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,
+            0xff, 0x15, 0xa0, 0x1b, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,
         ];
         assert_eq!(name.get(), bytes);
         assert_eq!(scope(name), 5);

@@ -338,7 +338,7 @@ fn groups_without_names_get_one() {
     let mut names = Vec::new();
     for _ in 0..3 {
         let told = join(&mut world, ports[0], Gid::ZERO, JOIN_FULL).expect("it is made");
-        assert_eq!(told.mgid.get()[..4], [0xff, 0x12, 0xa0, 0x1c]);
+        assert_eq!(told.mgid.get()[..4], [0xff, 0x12, 0xa0, 0x1b]);
         assert!(!names.contains(&told.mgid));
         names.push(told.mgid);
     }
@@ -357,7 +357,7 @@ fn what_is_refused() {
     };
     let mut bad_name = [0; 16];
     bad_name.copy_from_slice(&name(1).get());
-    bad_name[2..4].copy_from_slice(&[0xa0, 0x1c]);
+    bad_name[2..4].copy_from_slice(&[0xa0, 0x1b]);
     let (set, delete) = (method::SET, sa_method::DELETE);
     let unknown = Gid::from_parts(Gid::DEFAULT_PREFIX, wire::Guid::new(1));
     for (method, mask, wish, want) in [
