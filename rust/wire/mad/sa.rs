@@ -119,7 +119,7 @@ pub mod cap {
     /// the attribute modifier.
     pub const PORT_INFO_CAPMASK_MATCH: u16 = 1 << 13;
     /// `capability_mask2`: [`super::JOIN_SEND_ONLY_FULL`] is known.
-    pub const SEND_ONLY_FULL_MEMBER: u32 = 1 << 1;
+    pub const SEND_ONLY_FULL_MEMBER: u32 = 1 << 12;
 }
 
 /// What the data of a subnet administration datagram may be.
