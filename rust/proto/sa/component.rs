@@ -3,6 +3,7 @@
 //! Component masks: which parts of a record a request asks for (IBA "ComponentMask").
 
 use wire::mad::sa::selector;
+use wire::Rate;
 
 /// The components of a record: bit offset and width of each, by the bit of the component mask. A width of 0 is a
 /// component that matches everything.
@@ -48,6 +49,12 @@ pub(super) fn selects<T: PartialOrd>(how: u8, asked: T, have: T) -> bool {
         selector::EXACT => have == asked,
         _ => true,
     }
+}
+
+/// The same of a rate, whose order is not that of the codes. Of a code that means nothing the best one alone is wanted.
+pub(super) fn selects_rate(how: u8, asked: u8, have: Option<Rate>) -> bool {
+    let asked = Rate::from_code(asked);
+    how == selector::BEST || (asked.is_some() && selects(how, asked, have))
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]

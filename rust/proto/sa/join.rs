@@ -5,6 +5,7 @@
 use super::component::{
     matches,
     selects,
+    selects_rate,
     Components, //
 };
 use super::groups::{
@@ -88,6 +89,9 @@ const MTU: u64 = McMemberRecord::MTU_SELECTOR | McMemberRecord::MTU;
 const RATE: u64 = McMemberRecord::RATE_SELECTOR | McMemberRecord::RATE;
 const LIFE: u64 = McMemberRecord::PACKET_LIFE_TIME_SELECTOR | McMemberRecord::PACKET_LIFE_TIME;
 
+/// The longest PacketLifeTime: its code has 6 bits.
+const MAX_LIFE: u8 = 63;
+
 /// The components, but for those with selectors and the join state.
 const COMPONENTS: Components = &[
     (0, 128),
@@ -132,12 +136,24 @@ fn settle<T: PartialOrd + Copy>(
     }
 }
 
+/// The life time that a group gets: what was asked for, or `own`. `None` if that is not possible.
+fn settle_life(asked: Option<(u8, u8)>, own: u8) -> Option<u8> {
+    match asked {
+        Some((selector::EXACT, value)) => Some(value),
+        Some((selector::LESS, value)) => (own < value).then_some(own),
+        Some((selector::GREATER, value)) if own <= value => {
+            value.checked_add(1).filter(|life| *life <= MAX_LIFE)
+        }
+        _ => Some(own),
+    }
+}
+
 /// Whether MTU, rate and life time of a group are what a request wants of them.
 fn selected(mask: u64, asked: &McMemberRecord, group: &McMemberRecord) -> bool {
     let mtu = || selects(asked.mtu_selector, asked.mtu, group.mtu);
     let rate = || {
-        let (asked_rate, rate) = (Rate::from_code(asked.rate), Rate::from_code(group.rate));
-        asked_rate.is_some() && selects(asked.rate_selector, asked_rate, rate)
+        let rate = Rate::from_code(group.rate);
+        selects_rate(asked.rate_selector, asked.rate, rate)
     };
     let life = || {
         let (asked_life, life) = (asked.packet_life_time, group.packet_life_time);
@@ -331,7 +347,9 @@ impl<S: Storage> Agent<S> {
             return Err(INVALID);
         }
         let with = |bits: u64| has(mask, bits);
-        let mtu = if with(MTU) {
+        // What is to be the best says nothing by its value.
+        let with_value = |bits: u64, how: u8| with(bits) && how != selector::BEST;
+        let mtu = if with_value(MTU, asked.mtu_selector) {
             let code = Mtu::from_code(asked.mtu).ok_or(INVALID)?;
             Some((asked.mtu_selector, code))
         } else {
@@ -340,7 +358,7 @@ impl<S: Storage> Agent<S> {
         let mtu = settle(mtu, can.mtu, |value| {
             Mtu::from_code(value.code().checked_sub(1)?)
         });
-        let rate = if with(RATE) {
+        let rate = if with_value(RATE, asked.rate_selector) {
             let code = Rate::from_code(asked.rate).ok_or(INVALID)?;
             Some((asked.rate_selector, code))
         } else {
@@ -350,10 +368,8 @@ impl<S: Storage> Agent<S> {
             let below = Rate::fitting(value.mbps().checked_sub(1)?);
             (below < value).then_some(below)
         });
-        let packet_life_time = match asked.packet_life_time_selector {
-            selector::EXACT if with(LIFE) => asked.packet_life_time,
-            _ => self.config.packet_life_time,
-        };
+        let life = (asked.packet_life_time_selector, asked.packet_life_time);
+        let life = settle_life(with(LIFE).then_some(life), self.config.packet_life_time);
         let scope = if with(McMemberRecord::SCOPE) {
             asked.scope
         } else if named {
@@ -379,7 +395,7 @@ impl<S: Storage> Agent<S> {
             rate_selector: selector::EXACT,
             rate: rate.ok_or(INVALID)?.code(),
             packet_life_time_selector: selector::EXACT,
-            packet_life_time,
+            packet_life_time: life.ok_or(INVALID)?,
             hop_limit: if with(McMemberRecord::HOP_LIMIT) {
                 asked.hop_limit
             } else {

@@ -2,7 +2,10 @@
 
 //! PathRecord and MultiPathRecord: how ports reach each other (IBA "PathRecord", "MultiPathRecord").
 
-use super::component::selects;
+use super::component::{
+    selects,
+    selects_rate, //
+};
 use super::serve::{
     Found,
     Refusal, //
@@ -27,7 +30,6 @@ use wire::mad::sa::{
 use wire::{
     Gid,
     Lid,
-    Rate,
     Sl, //
 };
 
@@ -358,10 +360,8 @@ impl<S: Storage> Agent<S> {
         let pkey = manager.common_partition((from, to), witness, wanted)?;
         // The way back may be another one, and is to be as good.
         let met = manager.walk(from, to)?.and(manager.walk(to, from)?);
-        let wanted_rate = Rate::from_code(asked.rate);
         let fits = (!wish.has(MTU) || selects(asked.mtu_selector, asked.mtu, met.mtu.code()))
-            && (!wish.has(RATE)
-                || wanted_rate.is_some_and(|rate| selects(asked.rate_selector, rate, met.rate)));
+            && (!wish.has(RATE) || selects_rate(asked.rate_selector, asked.rate, Some(met.rate)));
         if !fits {
             return None;
         }

@@ -345,6 +345,67 @@ fn groups_without_names_get_one() {
     join(&mut world, ports[1], names[1], JOIN_FULL).expect("it joins");
 }
 
+/// A group is what its request wants, so the same request joins it.
+#[test]
+fn groups_are_as_wished() {
+    const GREATER: u8 = 0;
+    const LESS: u8 = 1;
+    const EXACT: u8 = 2;
+    const BEST: u8 = 3;
+    const LIFE: u64 = McMemberRecord::PACKET_LIFE_TIME | McMemberRecord::PACKET_LIFE_TIME_SELECTOR;
+    let (mut world, ports) = served(&mesh(2, 1, 1));
+    let mut number = 0;
+    // Links bear 4096 bytes and 100 Gb/s, and what lives 4.096 us << 16 passes them.
+    for (mask, how, wish, want) in [
+        (LIFE, GREATER, 15, Ok(16)),
+        (LIFE, GREATER, 16, Ok(17)),
+        (LIFE, GREATER, 62, Ok(63)),
+        (LIFE, GREATER, 63, Err(0x0200)),
+        (LIFE, LESS, 17, Ok(16)),
+        (LIFE, LESS, 16, Err(0x0200)),
+        (LIFE, LESS, 10, Err(0x0200)),
+        (LIFE, EXACT, 9, Ok(9)),
+        (LIFE, BEST, 0, Ok(16)),
+        (LIFE, BEST, 20, Ok(16)),
+        (McMemberRecord::PACKET_LIFE_TIME, LESS, 10, Ok(16)),
+        (MTU, GREATER, 4, Ok(5)),
+        (MTU, GREATER, 5, Err(0x0200)),
+        (MTU, LESS, 4, Ok(3)),
+        (MTU, LESS, 1, Err(0x0200)),
+        (MTU, EXACT, 2, Ok(2)),
+        (MTU, EXACT, 0, Err(0x0200)),
+        (MTU, BEST, 0, Ok(5)),
+        (MTU, BEST, 1, Ok(5)),
+        (RATE, GREATER, 3, Ok(16)),
+        (RATE, GREATER, 16, Err(0x0200)),
+        (RATE, LESS, 3, Ok(5)),
+        (RATE, LESS, 2, Err(0x0200)),
+        (RATE, EXACT, 7, Ok(7)),
+        (RATE, EXACT, 0, Err(0x0200)),
+        (RATE, BEST, 0, Ok(16)),
+        (RATE, BEST, 2, Ok(16)),
+    ] {
+        number += 1;
+        let mut asked = member(&world, ports[0], name(number), JOIN_FULL);
+        if mask & MTU != 0 {
+            (asked.mtu_selector, asked.mtu) = (how, wish);
+        } else if mask & RATE != 0 {
+            (asked.rate_selector, asked.rate) = (how, wish);
+        } else {
+            (asked.packet_life_time_selector, asked.packet_life_time) = (how, wish);
+        }
+        for _ in 0..2 {
+            let told = get(&mut world, ports[0], method::SET, CREATE | mask, &asked);
+            let told = told.map(|told| match mask {
+                MTU => told.mtu,
+                RATE => told.rate,
+                _ => told.packet_life_time,
+            });
+            assert_eq!(told, want, "{mask:#x} {how} {wish}");
+        }
+    }
+}
+
 #[test]
 fn what_is_refused() {
     let (mut world, ports) = served(&mesh(3, 1, 1));
