@@ -234,6 +234,29 @@ fn a_cable_that_comes_amid_a_sweep_makes_a_trap() {
     assert!(world.inbox.is_empty());
 }
 
+/// The same of what an adapter is called, which programs change as soon as it is there.
+#[test]
+fn a_name_that_comes_amid_a_sweep_makes_a_trap() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    manager.discover(&mut world);
+    let now = world.now;
+    let Node::Hca(hca) = &mut world.nodes[2] else {
+        panic!("node 2 is an adapter");
+    };
+    hca.set_description([b'n'; 64], now);
+    manager.assign(&mut world);
+    manager.route(&mut world);
+    world.pass(Duration::from_millis(2000));
+    let told: Vec<_> = world.inbox.drain(..).collect();
+    // One from each port, which has another name now: flag 0 of "other local changes".
+    assert_eq!(told.len(), 2);
+    for (at, _, mad) in &told {
+        assert_eq!(*at, manager.at);
+        assert_eq!((mad[3], be16(mad, 68)), (5, 144));
+        assert_eq!((mad[79] & 1, be16(mad, 84)), (1, 1));
+    }
+}
+
 /// Checks that `count` traps 128 have arrived, and represses them.
 fn seen(world: &mut World, manager: &mut Manager, count: usize) {
     let traps: Vec<_> = world.inbox.drain(..).collect();

@@ -363,6 +363,9 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
             outcome.verdict = MadVerdict::Consumed;
             return;
         }
+        if let Some(port) = self.port_mut(in_port) {
+            port.traps.on_request();
+        }
         let result = self.attribute(in_port, smp, access, outcome);
         answer(smp, result);
         outcome.verdict = MadVerdict::Reply;
