@@ -47,7 +47,10 @@ use rdma::timer::{
     Expire,
     Soft, //
 };
-use wire::PortNum;
+use wire::{
+    Lid,
+    PortNum, //
+};
 
 /// The time that an answer has to leave before the link does what it was told.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -99,6 +102,8 @@ pub(crate) fn process(
     let Ok(port) = u8::try_from(mad.port) else {
         return MadResult::Failure;
     };
+    let slid = mad.source.map_or(Lid::NONE, |from| Lid::new(from.slid));
+    let guarded = (!mad.ignore_mkey).then_some(slid);
     let outcome = {
         let now = now();
         let mut guard = cx.lock(&hca.state);
@@ -110,13 +115,9 @@ pub(crate) fn process(
                 traffic.report(counters);
             }
         }
-        let outcome = state.sma.process(
-            PortNum::new(port),
-            mad.request,
-            reply,
-            !mad.ignore_mkey,
-            now,
-        );
+        let outcome = state
+            .sma
+            .process(PortNum::new(port), mad.request, reply, guarded, now);
         hca.publish(state, outcome.port);
         if outcome.settle {
             state.orders.add(outcome.port, now);

@@ -560,7 +560,26 @@ fn mkeys_guard_and_report() {
             // Details: the attempted method, attribute and key.
             assert_eq!((trap.2[80], be16(&trap.2, 82)), (sm::SET, sm::PORT_INFO));
             assert_eq!(sm::be64(&trap.2, 88), 0x4321);
+            // Who is at the other end of a link has no LID.
+            assert_eq!(be16(&trap.2, 76), 0xffff);
             world.inbox.clear();
+        }
+        // By LID, a switch and an adapter tell whose request it was.
+        let lids = manager.adapter_lids();
+        let (own, adapter) = (lids[0].2, lids[2].2);
+        let switch = manager.nodes.iter().find(|found| found.is_switch);
+        let switch = switch.expect("it was found").lids[&0];
+        for lid in [switch, adapter] {
+            world.pass(Duration::from_millis(300));
+            world.inbox.clear();
+            let lids = (own, lid);
+            let set = manager.ask_lid(&mut world, lids, sm::SET, sm::PORT_INFO, 0, &[0; 64]);
+            assert_eq!(set, None);
+            world.pass(Duration::from_millis(300));
+            let trap = world.inbox.pop().expect("a trap");
+            assert_eq!((trap.2[3], be16(&trap.2, 68)), (5, 256));
+            assert_eq!(trap.1.slid, Lid::new(lid));
+            assert_eq!((be16(&trap.2, 76), be16(&trap.2, 78)), (own, 0));
         }
     }
 }

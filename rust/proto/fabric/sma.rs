@@ -277,14 +277,14 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
     }
 
     /// Takes a datagram that came in on port `in_port`: class 0x01, 0x81 (after directed-route handling by
-    /// `ib_core`) or 0x04; others pass. The answer, if any, is put into `out`. `check_mkey` is false for what the local
-    /// host itself asks.
+    /// `ib_core`) or 0x04; others pass. The answer, if any, is put into `out`. `guarded` is the source LID of what must
+    /// have the M_Key, `None` for what the local host itself asks.
     pub fn process(
         &mut self,
         in_port: PortNum,
         in_mad: &Mad,
         out: &mut Mad,
-        check_mkey: bool,
+        guarded: Option<Lid>,
         now: Instant,
     ) -> MadOutcome {
         let mut outcome = MadOutcome {
@@ -302,7 +302,7 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
         match header.mgmt_class {
             class::SUBN_LID | class::SUBN_DR => {
                 let mut smp = Smp::from_bytes(in_mad).clone();
-                self.manage(in_port, &header, &mut smp, check_mkey, now, &mut outcome);
+                self.manage(in_port, &header, &mut smp, guarded, now, &mut outcome);
                 *out = *smp.as_bytes();
             }
             class::PERF => {
@@ -336,7 +336,7 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
         in_port: PortNum,
         header: &MadHeader,
         smp: &mut Smp,
-        check_mkey: bool,
+        guarded: Option<Lid>,
         now: Instant,
         outcome: &mut MadOutcome,
     ) {
@@ -352,7 +352,7 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
             Errand::Request(access) => access,
             Errand::Repress => Access::Write,
         };
-        if check_mkey && !self.check_mkey(in_port, smp, access, now) {
+        if guarded.is_some_and(|slid| !self.check_mkey(in_port, smp, slid, access, now)) {
             outcome.verdict = MadVerdict::Consumed;
             return;
         }
@@ -371,9 +371,16 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
         outcome.verdict = MadVerdict::Reply;
     }
 
-    /// Whether the M_Key of `smp` lets it do `access` at the port that it came in by and at the port that it
-    /// is about. A refused one is due a trap 256.
-    fn check_mkey(&mut self, in_port: PortNum, smp: &Smp, access: Access, now: Instant) -> bool {
+    /// Whether the M_Key of `smp`, which came from `slid`, lets it do `access` at the port that it came in by and at the
+    /// port that it is about. A refused one is due a trap 256.
+    fn check_mkey(
+        &mut self,
+        in_port: PortNum,
+        smp: &Smp,
+        slid: Lid,
+        access: Access,
+        now: Instant,
+    ) -> bool {
         let target = match smp.attr_id() {
             attr::PORT_INFO => self.target(in_port, smp.attr_mod()).unwrap_or(in_port),
             _ => in_port,
@@ -387,7 +394,7 @@ impl<P: DerefMut<Target = [HcaPort]>> Hca<P> {
                 continue;
             };
             if !port.attrs.mkey_mut().check(smp.mkey(), access, now) {
-                port.raise(Event::BadMKey(BadMKey::new(smp, Lid::NONE)), now);
+                port.raise(Event::BadMKey(BadMKey::new(smp, slid)), now);
                 ok = false;
             }
         }

@@ -178,7 +178,7 @@ impl World {
             Node::Switch(switch) => assert!(switch.on_gmp(&mut mad)),
             Node::Hca(hca) => {
                 let asked = mad;
-                let outcome = hca.process(port, &asked, &mut mad, false, self.now);
+                let outcome = hca.process(port, &asked, &mut mad, None, self.now);
                 assert_eq!(outcome.verdict, MadVerdict::Reply);
             }
         }
@@ -362,7 +362,7 @@ impl World {
         };
         let mut out = [0; 256];
         let port = PortNum::new(at.1);
-        let outcome = hca.process(port, &mad, &mut out, true, self.now);
+        let outcome = hca.process(port, &mad, &mut out, Some(lrh.slid), self.now);
         if !outcome.events.is_empty() {
             self.events
                 .push(((at.0, outcome.port.get()), outcome.events));

@@ -645,7 +645,8 @@ impl World {
             return;
         };
         let mut out = [0; 256];
-        let outcome = hca.process(PortNum::new(at.1), mad, &mut out, true, self.now);
+        let port = PortNum::new(at.1);
+        let outcome = hca.process(port, mad, &mut out, Some(lrh.slid), self.now);
         if outcome.events.contains(PortEvent::ClientReregister) {
             *self.registrations.entry(at).or_default() += 1;
         }
