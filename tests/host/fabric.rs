@@ -322,11 +322,49 @@ fn a_new_manager_is_announced_to_the_old_one() {
 }
 
 #[test]
+fn ports_tell_what_they_can() {
+    const TRAP: u32 = 1 << 3;
+    const AUTOMATIC_MIGRATION: u32 = 1 << 5;
+    const SL_MAPPING: u32 = 1 << 6;
+    const LED_INFO: u32 = 1 << 9;
+    const SYSTEM_IMAGE_GUID: u32 = 1 << 11;
+    const PKEY_SWITCH_EXTERNAL_PORT_TRAP: u32 = 1 << 12;
+    const EXTENDED_SPEEDS: u32 = 1 << 14;
+    const CAPABILITY_MASK_NOTICE: u32 = 1 << 22;
+    const CLIENT_REREGISTRATION: u32 = 1 << 25;
+    const OTHER_LOCAL_CHANGES_NOTICE: u32 = 1 << 26;
+    const ALL: u32 = TRAP
+        | SL_MAPPING
+        | LED_INFO
+        | SYSTEM_IMAGE_GUID
+        | EXTENDED_SPEEDS
+        | CAPABILITY_MASK_NOTICE
+        | OTHER_LOCAL_CHANGES_NOTICE;
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
+    for (path, port, can) in [
+        (&[1][..], 0, ALL | PKEY_SWITCH_EXTERNAL_PORT_TRAP),
+        (&[1][..], 1, 0),
+        (
+            &[1, 3][..],
+            1,
+            ALL | AUTOMATIC_MIGRATION | CLIENT_REREGISTRATION,
+        ),
+    ] {
+        let (_, info) = manager
+            .ask(&mut world, path, sm::GET, sm::PORT_INFO, port, &[0; 64])
+            .expect("an answer");
+        let told = u32::from(be16(&info, 20)) << 16 | u32::from(be16(&info, 22));
+        assert_eq!(told, can, "{told:#x} {can:#x}");
+    }
+}
+
+#[test]
 fn the_last_communication_manager_clears_the_bit() {
     const CM: u32 = 1 << 16;
     let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
     manager.sweep(&mut world);
     let changes = [
+        (0, 0, 0),
         (CM, 0, CM),
         (CM, 0, CM),
         (0, CM, CM),

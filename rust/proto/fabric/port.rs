@@ -39,13 +39,13 @@ pub enum PortKind {
     SwitchExternal,
 }
 
-/// What every port of a channel adapter here can do.
+/// What every port of a channel adapter here can do. Who manages communication there says so itself.
 const CA_CAPS: u32 = cap::TRAP
+    | cap::AUTOMATIC_MIGRATION
     | cap::SL_MAPPING
     | cap::LED_INFO
     | cap::SYSTEM_IMAGE_GUID
     | cap::EXTENDED_SPEEDS
-    | cap::COMMUNICATION_MANAGEMENT
     | cap::CAPABILITY_MASK_NOTICE
     | cap::CLIENT_REREGISTRATION
     | cap::OTHER_LOCAL_CHANGES_NOTICE;
@@ -56,7 +56,9 @@ const SWITCH_CAPS: u32 = cap::TRAP
     | cap::LED_INFO
     | cap::SYSTEM_IMAGE_GUID
     | cap::PKEY_SWITCH_EXTERNAL_PORT_TRAP
-    | cap::EXTENDED_SPEEDS;
+    | cap::EXTENDED_SPEEDS
+    | cap::CAPABILITY_MASK_NOTICE
+    | cap::OTHER_LOCAL_CHANGES_NOTICE;
 
 /// VLCap code of a port: eight data lanes, VL0 to VL7.
 const VL_CAP: u8 = 4;
