@@ -165,7 +165,7 @@ impl PortAttrs {
             _ => 0,
         };
         if (self.lid, self.lmc) != (info.lid, lmc) {
-            if !info.lid.is_unicast() {
+            if !info.lid.is_unicast() || info.lid.path_bits(lmc) != 0 {
                 return Err(InvalidField);
             }
             self.lid = info.lid;
@@ -395,8 +395,10 @@ mod tests {
 
     #[test]
     fn invalid_is_all_or_nothing() {
-        let spoils: [fn(&mut PortInfo); 10] = [
+        let spoils: [fn(&mut PortInfo); 12] = [
             |info| info.lid = Lid::NONE,
+            |info| info.lid = Lid::new(5),
+            |info| info.lmc = 3,
             |info| info.lid = Lid::new(0xc000),
             |info| info.master_sm_lid = Lid::PERMISSIVE,
             |info| info.link_width_enabled = 0x08,
