@@ -663,6 +663,32 @@ fn switches_enforce_partitions() {
     assert_eq!(world.trace((2, 2), lids[0].2, 0x0005), []);
 }
 
+/// A packet for a group leaves by ports that admit it, and counts at each of the others.
+#[test]
+fn ports_of_a_group_count_by_themselves() {
+    let (mut world, mut manager) = fabric(1, &[], &[0, 0, 0]);
+    manager.sweep(&mut world);
+    let near = (1, 1);
+    // Of the ports of others, two enforce the default partition alone, and one is Armed.
+    for (port, state, enforces) in [(3u32, 0, true), (4, 0, true), (5, 1, false), (5, 3, false)] {
+        let get = manager.ask(&mut world, &[1], sm::GET, sm::PORT_INFO, port, &[0; 64]);
+        let (_, mut info) = get.expect("an answer");
+        info[32] = info[32] & 0xf0 | state;
+        info[33] = 0;
+        if enforces {
+            info[43] |= 0x04;
+        }
+        let set = manager.ask(&mut world, &[1], sm::SET, sm::PORT_INFO, port, &info);
+        assert_eq!(set.map(|(status, _)| status), Some(0));
+    }
+    assert_eq!(world.trace(near, 0xc000, 0x8005), [(1, 2), (3, 2)]);
+    for (port, discards, constraint) in [(1, 0, 0), (2, 0, 0), (3, 0, 1), (4, 0, 1), (5, 1, 0)] {
+        let told = world.counters((0, port));
+        let told = (told.xmit_discards, told.xmit_constraint_errors);
+        assert_eq!(told, (discards, constraint), "port {port}");
+    }
+}
+
 #[test]
 fn a_switch_takes_datagrams_of_its_partitions() {
     let (mut world, mut manager) = fabric(1, &[], &[0]);

@@ -16,7 +16,8 @@ mod smp;
 pub use forward::{
     Drop,
     Forward,
-    Packet, //
+    Packet,
+    Spread, //
 };
 pub use mask::PortMask;
 pub use smp::{

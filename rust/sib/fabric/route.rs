@@ -27,6 +27,7 @@ use crate::rx;
 use proto::fabric::counters::PortFault;
 use proto::fabric::link::LinkState;
 use proto::fabric::switch::{
+    Drop,
     Forward,
     Packet,
     PortMask,
@@ -118,7 +119,12 @@ enum Verdict {
     /// It goes to one port.
     Out(Hop),
     /// It goes to several.
-    Each(PortMask),
+    Each {
+        /// To these.
+        ports: PortMask,
+        /// It is in no partition of others, of which the subnet manager is to be told.
+        refused: bool,
+    },
     /// It is a subnet management packet for the switch to look at.
     Smp,
     /// It is for QP1 of the switch.
@@ -271,7 +277,10 @@ impl Fabric {
         }
         match verdict {
             Verdict::Out(hop) => self.hand_on(cx, irqs, run, hop, segment),
-            Verdict::Each(ports) => {
+            Verdict::Each { ports, refused } => {
+                if refused {
+                    self.rearm(cx);
+                }
                 for port in ports.iter() {
                     let hop = cx.lock(&self.state).leave_by(port, &segment);
                     self.hand_on(cx, irqs, run, hop, segment);
@@ -378,20 +387,32 @@ impl State {
                 Verdict::Gmp
             }
             Forward::To(port) => Verdict::Out(self.leave_by(port, segment)),
-            Forward::Multicast(ports) => Verdict::Each(ports),
-            Forward::Drop(drop) => {
-                let (port, fault) = drop.fault(in_port);
-                if let Some(counters) = self.switch.counters_mut(port) {
-                    counters.count_fault(fault);
+            Forward::Multicast(spread) => {
+                for drop in spread.drops() {
+                    self.count_drop(in_port, drop, segment);
                 }
-                if !matches!(fault, PortFault::RcvConstraint | PortFault::XmitConstraint) {
-                    return Verdict::Out(Hop::Nowhere);
+                Verdict::Each {
+                    ports: spread.to,
+                    refused: !spread.refused.is_empty(),
                 }
-                let bad = partition::bad_pkey(segment.header);
-                self.switch.refuse_pkey(port, &bad, now());
-                Verdict::Refused
             }
+            Forward::Drop(drop) if self.count_drop(in_port, drop, segment) => Verdict::Refused,
+            Forward::Drop(_) => Verdict::Out(Hop::Nowhere),
         }
+    }
+
+    /// Counts a segment that came in on `in_port` and is dropped. Returns whether the subnet manager is to be told.
+    fn count_drop(&mut self, in_port: PortNum, drop: Drop, segment: &Segment<'_>) -> bool {
+        let (port, fault) = drop.fault(in_port);
+        if let Some(counters) = self.switch.counters_mut(port) {
+            counters.count_fault(fault);
+        }
+        let refused = matches!(fault, PortFault::RcvConstraint | PortFault::XmitConstraint);
+        if refused {
+            let bad = partition::bad_pkey(segment.header);
+            self.switch.refuse_pkey(port, &bad, now());
+        }
+        refused
     }
 
     /// Counts a segment that leaves by `port`. Returns where it arrives.

@@ -162,6 +162,11 @@ impl World {
 
     /// LinkDownedCounter of a port, as its node tells.
     pub(crate) fn link_downed(&mut self, at: Place) -> u8 {
+        self.counters(at).link_downed
+    }
+
+    /// PortCounters of a port, as its node tells.
+    pub(crate) fn counters(&mut self, at: Place) -> PortCounters {
         let port = PortNum::new(at.1);
         let mut asked = PerfMad::new(&MadHeader {
             mgmt_class: class::PERF,
@@ -184,7 +189,7 @@ impl World {
         }
         let told = PerfMad::from_bytes(&mad);
         assert_eq!(told.header().status, status::OK);
-        told.attribute::<PortCounters>().link_downed
+        told.attribute()
     }
 
     /// Lets time pass, and the traps that fall due be sent.
@@ -223,7 +228,13 @@ impl World {
                 Node::Switch(switch) => {
                     let outs: Vec<_> = match switch.forward(PortNum::new(port), &packet) {
                         Forward::To(out) => vec![out],
-                        Forward::Multicast(outs) => outs.iter().collect(),
+                        Forward::Multicast(spread) => {
+                            for drop in spread.drops() {
+                                let (port, fault) = drop.fault(PortNum::new(port));
+                                count(switch, port, fault);
+                            }
+                            spread.to.iter().collect()
+                        }
                         Forward::Drop(drop) => {
                             let (port, fault) = drop.fault(PortNum::new(port));
                             count(switch, port, fault);

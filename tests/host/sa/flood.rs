@@ -45,10 +45,10 @@ pub(crate) fn flood(world: &World, from: Place, mlid: Lid) -> BTreeMap<Place, us
         };
         steps += 1;
         assert!(steps <= world.nodes.len(), "{mlid:?} goes round in circles");
-        let Forward::Multicast(ports) = switch.forward(PortNum::new(at.1), &packet) else {
+        let Forward::Multicast(spread) = switch.forward(PortNum::new(at.1), &packet) else {
             continue;
         };
-        for port in ports.iter() {
+        for port in spread.to.iter() {
             if port == PortNum::MANAGEMENT {
                 *arrived.entry((at.0, 0)).or_default() += 1;
             } else {

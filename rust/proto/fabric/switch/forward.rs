@@ -32,10 +32,35 @@ pub struct Packet {
 pub enum Forward {
     /// Out of this port; port 0 is the switch itself.
     To(PortNum),
-    /// Out of each of these ports.
-    Multicast(PortMask),
+    /// Out of several ports, or out of none of them.
+    Multicast(Spread),
     /// Nowhere.
     Drop(Drop),
+}
+
+/// Where a packet for a group goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Out of each of these ports.
+    pub to: PortMask,
+    /// Not of these, each of which is [`Drop::Egress`].
+    pub closed: PortMask,
+    /// Not of these, each of which is [`Drop::PkeyOut`].
+    pub refused: PortMask,
+}
+
+impl Spread {
+    const NOWHERE: Self = Self {
+        to: PortMask::EMPTY,
+        closed: PortMask::EMPTY,
+        refused: PortMask::EMPTY,
+    };
+
+    /// Why it does not leave by ports of the group.
+    pub fn drops(&self) -> impl Iterator<Item = Drop> {
+        let closed = self.closed.iter().map(Drop::Egress);
+        closed.chain(self.refused.iter().map(Drop::PkeyOut))
+    }
 }
 
 /// Why a packet goes nowhere.
@@ -72,7 +97,8 @@ impl<S: Storage> Switch<S> {
     /// Decides where a packet goes that came in on `in_port`, or that the switch sends itself (port 0).
     ///
     /// Links that are not Active pass no data outwards and links below Armed none inwards; subnet management
-    /// packets pass every link that is up. The caller counts: [`Drop::fault`] for what is dropped.
+    /// packets pass every link that is up. The caller counts: [`Drop::fault`] for what is dropped, at each port of a
+    /// group by itself.
     pub fn forward(&self, in_port: PortNum, packet: &Packet) -> Forward {
         if let Err(drop) = self.admit(in_port, packet) {
             return Forward::Drop(drop);
@@ -174,19 +200,16 @@ impl<S: Storage> Switch<S> {
         if members.is_empty() {
             return Forward::Drop(Drop::NoRoute);
         }
-        let mut out = PortMask::EMPTY;
-        let mut refused = Drop::NoRoute;
+        let mut spread = Spread::NOWHERE;
         for port in members.iter() {
-            match self.emit(port, packet) {
-                Ok(()) => out.insert(port),
-                Err(drop) => refused = drop,
-            }
+            let ports = match self.emit(port, packet) {
+                Ok(()) => &mut spread.to,
+                Err(Drop::PkeyOut(_)) => &mut spread.refused,
+                Err(_) => &mut spread.closed,
+            };
+            ports.insert(port);
         }
-        if out.is_empty() {
-            Forward::Drop(refused)
-        } else {
-            Forward::Multicast(out)
-        }
+        Forward::Multicast(spread)
     }
 
     /// Where a multicast packet goes whose LID is past the end of the table.
