@@ -88,6 +88,14 @@ impl Progress {
         sa
     }
 
+    /// What tells the receiver that there is no more.
+    fn end(&self, status: u8) -> Transmit {
+        Transmit {
+            mad: *self.control(kind::ABORT, status).as_bytes(),
+            to: self.title.to,
+        }
+    }
+
     /// A segment, from 1.
     fn segment(&self, number: u32, table: &[u8]) -> Transmit {
         let segments = self.segments();
@@ -220,13 +228,9 @@ impl<S: Storage> Transfers<S> {
                 continue;
             };
             if let Some(status) = transfer.abort {
-                let sa = transfer.control(kind::ABORT, status);
-                let to = transfer.title.to;
+                let end = transfer.end(status);
                 *slot = None;
-                return Some(Transmit {
-                    mad: *sa.as_bytes(),
-                    to,
-                });
+                return Some(end);
             }
             let waits = transfer.next > transfer.window.min(transfer.segments());
             if waits && transfer.due > now {
@@ -239,8 +243,9 @@ impl<S: Storage> Transfers<S> {
             if transfer.next == transfer.acked.saturating_add(1) {
                 if transfer.tries_left == 0 {
                     report.given_up = report.given_up.saturating_add(1);
+                    let end = transfer.end(rmpp::status::TOO_MANY_RETRIES);
                     *slot = None;
-                    continue;
+                    return Some(end);
                 }
                 transfer.tries_left = transfer.tries_left.saturating_sub(1);
             }

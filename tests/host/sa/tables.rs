@@ -100,13 +100,21 @@ fn tables_that_do_not_fit() {
         method: sa_method::GET_TABLE,
         ..some.header()
     });
-    crate::client::send(&mut world, ports[1], &mut some);
+    let tid = crate::client::send(&mut world, ports[1], &mut some);
     world.pass(millis(10));
     let told: Result<Vec<NodeRecord>, u16> = table(&mut world, ports[0], some);
     assert_eq!(told, Err(status::NO_RESOURCES));
     world.pass(millis(10_000));
     let agent = world.seats[0].agent.as_ref().expect("it is there");
     assert_eq!(agent.report().given_up, 1);
+    // The last of what came is an ABORT for too many retries.
+    let mut came = world.gmps.iter().filter(|gmp| gmp.at == ports[1]);
+    let last = came.next_back().expect("something came").mad;
+    assert_eq!(last[8..16], tid.to_be_bytes());
+    assert_eq!(
+        (last[3], last[24..28].to_vec()),
+        (0x92, vec![1, 4, 0xf9, 126])
+    );
     let one = NodeRecord {
         lid: world.lid(ports[3]),
         ..NodeRecord::default()
