@@ -123,7 +123,7 @@ pub(crate) fn create(
 /// # Errors
 ///
 /// `EINVAL` for a size that is not offered or too small for what the queue holds, for a limit beyond
-/// the size, and for the size of a kernel client's queue; `ENOMEM`; what `publish` says.
+/// the size, old or new, and for the size of a kernel client's queue; `ENOMEM`; what `publish` says.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     srq: &Srq,
@@ -143,8 +143,9 @@ pub(crate) fn modify(
     let old = {
         let mut state = cx.lock(&srq.state);
         let max_wr = ring.as_ref().map_or(state.max_wr, |ring| ring.capacity());
+        let limit = change.limit.unwrap_or(state.limit);
         // Nothing changes unless all does.
-        if change.limit.is_some_and(|limit| limit > max_wr) {
+        if limit > max_wr {
             return Err(EINVAL);
         }
         let old = match ring {
@@ -152,7 +153,7 @@ pub(crate) fn modify(
             None => None,
         };
         state.max_wr = max_wr;
-        state.limit = change.limit.unwrap_or(state.limit);
+        state.limit = limit;
         old
     };
     drop(old);

@@ -346,6 +346,13 @@ static int resize_srq(struct ibv_srq *srq, uint32_t max_wr)
 	return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
 }
 
+static int limit_srq(struct ibv_srq *srq, uint32_t limit)
+{
+	struct ibv_srq_attr attr = { .srq_limit = limit };
+
+	return ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT);
+}
+
 /* As resize_srq(), but the kernel cannot tell where the new ring is. */
 static int resize_srq_untold(struct ibv_srq *srq, uint32_t max_wr)
 {
@@ -417,6 +424,12 @@ static void test_resize_srq(const char *test)
 		arrived(test, 21 + i, 1);
 		expect(test, bench.a.send_cq, 21 + i, IBV_WC_SUCCESS);
 	}
+	check(!limit_srq(srq, 2 * size), "%s: no limit", test);
+	error = resize_srq(srq, 1);
+	check(error == EINVAL, "%s: resize below the limit: %s", test,
+	      strerror(error));
+	check(srq_size(srq) >= 3 * size, "%s: another size after that", test);
+	check(!limit_srq(srq, 0), "%s: a limit stays", test);
 	check(!resize_srq(srq, 1), "%s: an empty queue cannot shrink", test);
 	check(resize_srq(srq, devices[1].attr.max_srq_wr + 1) == EINVAL,
 	      "%s: a size beyond max_srq_wr is taken", test);
