@@ -261,6 +261,9 @@ pub(crate) fn modify_port(
         change.clear_caps.bits(),
         crate::fabric::now(),
     );
+    if change.reset_qkey_counter {
+        state.sma.reset_qkey_violations(port);
+    }
     hca.set_clock(state.orders, &state.sma);
     Ok(())
 }

@@ -5,8 +5,8 @@
 # vm-long: --kernel debug --timeout 600 -- udp
 #
 # A port leaves a partition and comes back while queue pairs use it; P_Keys and Q_Keys
-# that are wrong are counted, and OpenSM hears of them; with the switch enforcing
-# partitions, and without.
+# that are wrong are counted, and OpenSM hears of them; the counter of Q_Keys is set back
+# by order; with the switch enforcing partitions, and without.
 #
 #     partitions.sh [handoff|udp]
 
@@ -48,6 +48,7 @@ partitions() {
 	"$USER_PROGRAMS/partition" sib0 sib1 "${@:2}" >$SAID 2>&1 &
 	program=$!
 	within 60 said member || fail "the program does not begin"
+	client qkeyreset
 	members "$(port_guid sib0)=full"
 	sweep
 	within 60 said outcast || fail "nothing has changed"
