@@ -98,7 +98,6 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
             | DeviceCaps::SYS_IMAGE_GUID
             | DeviceCaps::RC_RNR_NAK_GEN
             | DeviceCaps::SRQ_RESIZE
-            | DeviceCaps::N_NOTIFY_CQ
             | DeviceCaps::MEM_WINDOW
             | DeviceCaps::MEM_WINDOW_TYPE_2B
             | DeviceCaps::MEM_MGT_EXTENSIONS

@@ -436,6 +436,16 @@ static void test_resize_srq(const char *test)
 	bench_destroy(&bench);
 }
 
+/* A notification is for each completion, never for so many of them. */
+static void test_no_count(const char *test)
+{
+	/* IBV_DEVICE_N_NOTIFY_CQ */
+	const unsigned int n_notify_cq = 1 << 14;
+
+	check(!(devices[0].attr.device_cap_flags & n_notify_cq),
+	      "%s: the device says so", test);
+}
+
 /* A notification through each vector, for each CPU that this program may run on;
  * who looks at the handler sees which CPU runs it. */
 static void notify_by_vectors(void)
@@ -518,6 +528,7 @@ static const struct {
 	{ "solicited messages", test_solicited_messages },
 	{ "errors are solicited", test_solicited_errors },
 	{ "size of a shared receive queue", test_resize_srq },
+	{ "notifications of several completions", test_no_count },
 };
 
 int main(int argc, char **argv)

@@ -35,7 +35,7 @@ flag_set! {
         RC_RNR_NAK_GEN = bindings::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN,
         /// Shared receive queues can be resized.
         SRQ_RESIZE = bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE,
-        /// `req_notify_cq` reports missed events; for every device.
+        /// A notification for so many completions can be asked for. ib_core has no verb for it.
         N_NOTIFY_CQ = bindings::ib_device_cap_flags_IB_DEVICE_N_NOTIFY_CQ,
         /// Memory windows of type 1.
         MEM_WINDOW = bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW,
