@@ -357,6 +357,8 @@ mod tests {
         let mut ports = busy();
         for (mgmt_class, method, attr_id, want) in [
             (class::PERF, 1, attr::PORT_SAMPLES_CONTROL, 0x0c),
+            (class::PERF, 2, attr::PORT_SAMPLES_CONTROL, 0x0c),
+            (class::PERF, 1, attr::PORT_SAMPLES_RESULT, 0x0c),
             (class::PERF, 2, mad::attr::CLASS_PORT_INFO, 0x0c),
             (class::PERF, 4, attr::PORT_COUNTERS, 0x08),
             (0x0a, 1, attr::PORT_COUNTERS, 0x0c),
