@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Checks what ranks of MPI have from each other: messages of many sizes, and collective
+operations."""
+
+import array
+import sys
+
+from mpi4py import MPI
+
+SIZES = (0, 1, 7, 64, 1000, 8191, 65536, 1 << 20)
+
+world = MPI.COMM_WORLD
+me, ranks = world.Get_rank(), world.Get_size()
+
+
+def check(holds, what):
+    """Ends all ranks if something is wrong."""
+    if not holds:
+        print(f"rank {me}: {what}", file=sys.stderr, flush=True)
+        world.Abort(1)
+
+
+def pattern(sender, receiver, size):
+    """What one rank sends to another one."""
+    step = 1 + 2 * sender + 6 * receiver
+    return bytearray((at * step + size + at // 251) & 0xFF for at in range(size))
+
+
+def messages():
+    """Each sends to each at a time."""
+    for size in SIZES:
+        rooms = [bytearray(size) for _ in range(ranks)]
+        requests = [world.Irecv(rooms[peer], source=peer, tag=size) for peer in range(ranks)]
+        requests += [world.Isend(pattern(me, peer, size), dest=peer, tag=size) for peer in range(ranks)]
+        MPI.Request.Waitall(requests)
+        for peer in range(ranks):
+            check(rooms[peer] == pattern(peer, me, size), f"{size} bytes from {peer}")
+
+
+def collectives():
+    """Broadcasts, sums, and an exchange of all with all."""
+    for root in range(ranks):
+        room = pattern(root, root, SIZES[-1]) if me == root else bytearray(SIZES[-1])
+        world.Bcast(room, root=root)
+        check(room == pattern(root, root, SIZES[-1]), f"a broadcast of {root}")
+    ours, sums = array.array("q", range(me, me + 10000)), array.array("q", bytes(8 * 10000))
+    world.Allreduce(ours, sums)
+    first = ranks * (ranks - 1) // 2
+    check(all(value == first + ranks * at for at, value in enumerate(sums)), "sums")
+    size = 5000
+    sends = b"".join(pattern(me, peer, size) for peer in range(ranks))
+    rooms = bytearray(size * ranks)
+    world.Alltoall(sends, rooms)
+    check(rooms == b"".join(pattern(peer, me, size) for peer in range(ranks)), "all to all")
+
+
+def main():
+    """All of it."""
+    for what in (messages, collectives):
+        what()
+        world.Barrier()
+        if me == 0:
+            print(f"{ranks} ranks: {what.__name__}", flush=True)
+
+
+main()
