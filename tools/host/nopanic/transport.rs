@@ -148,7 +148,9 @@ pub fn transmit(
         return Some(reply);
     }
     let segment = qp.poll_transmit(now, limits);
-    qp.transmitted(env);
+    if qp.transmitted(env) && segment.is_none() {
+        return qp.poll_transmit(now, limits);
+    }
     segment
 }
 
