@@ -83,6 +83,13 @@ the_switch() {
 		awk -v lid="$(lid "$1")" '$1 == "SW" && $8 == "CA" && $9 == lid { print $2, $3 }'
 }
 
+# refusals LID PORT: how many packets the port of a switch has not sent for their P_Key, and
+# how many it has refused for it either way.
+refusals() {
+	timeout 60 perfquery -C sib0 "$1" "$2" | sed -n 's/^PortXmitConstraintErrors:\.*//p'
+	timeout 60 smpquery -C sib0 portinfo "$1" "$2" | sed -n 's/^PkeyViolations:\.*//p'
+}
+
 has_carrier() {
 	[ "$(cat "/sys/class/net/$1/carrier")" = 1 ]
 }
@@ -202,6 +209,18 @@ becomes sib0 "0x0003 0x8001 0xffff"
 [ "$(paths sib1 sib2 0xffff)" = 0 ] || fail "limited members have a path"
 [ "$(paths sib1 sib0 0xffff)" = 1 ] || fail "a limited member has no path to a full one"
 pings 10.8.0.2 2000 5
+
+step "What one of them sends to a group, others refuse"
+read -r switch port <<<"$(the_switch sib2)"
+before=$(refusals "$switch" "$port" | xargs)
+! far ping -n -c 3 -i 0.2 -W 1 10.8.0.99 >/dev/null || fail "somebody answers"
+after=$(refusals "$switch" "$port" | xargs)
+read -r sent refused <<<"$before"
+read -r sent_after refused_after <<<"$after"
+if [ "$sent_after" -le "$sent" ] || [ "$refused_after" -le "$refused" ]; then
+	fail "port $port of the switch has not counted: $before, then $after"
+fi
+echo "port $port of the switch: $before, then $after"
 
 step "The default partition without a full member"
 set_file all/full ""
