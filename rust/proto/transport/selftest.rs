@@ -286,7 +286,8 @@ mod tests {
             let segment = self.qp.poll_transmit(Instant::from_nanos(now), &limits);
             assert!(has_output || segment.is_none());
             if segment.is_none() {
-                self.qp.transmitted(&mut self.env);
+                let more = self.qp.transmitted(&mut self.env);
+                assert!(!more);
             }
             segment
         }
