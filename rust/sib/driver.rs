@@ -213,6 +213,10 @@ impl Driver for Sib {
         qp::flush_users(&mut cx, s, dev);
     }
 
+    fn arrived(dev: &Self::Device) {
+        mad::speak_again(dev);
+    }
+
     fn leaving(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
         mad::fall_silent(&mut cx, s, dev);
     }

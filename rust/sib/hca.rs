@@ -102,7 +102,7 @@ pub(crate) struct Hca {
     pub(crate) guids: HcaGuids,
     /// ib_cm is kept off it.
     pub(crate) is_dedicated: bool,
-    /// Nothing that management asks for is answered any more: see [`crate::mad`].
+    /// Nothing that management asks for is answered, as no client has it: see [`crate::mad`].
     pub(crate) is_silent: Atomic<bool>,
     /// It goes, and queue pairs of programs do not get into use any more.
     is_ending: Atomic<bool>,

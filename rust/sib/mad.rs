@@ -6,7 +6,8 @@
 //! carried out a little later, when the answer has gone out over that same link.
 //!
 //! ib_mad sends the answers, also while it lets go of an HCA, and does not protect what it sends them by from its own
-//! removal. So an HCA is [silent](fall_silent) before.
+//! removal. So an HCA is [silent](fall_silent) before. One that was only moved to another network namespace
+//! [speaks again](speak_again) there.
 
 use crate::events;
 use crate::fabric::{
@@ -23,7 +24,8 @@ use crate::payload::Source;
 use crate::run::RunQueue;
 use kernel::sync::atomic::{
     Acquire,
-    Full, //
+    Full,
+    Release, //
 };
 use proto::fabric::port::PortEvent;
 use proto::fabric::sma::MadVerdict;
@@ -139,6 +141,11 @@ pub(crate) fn process(
         MadVerdict::Consumed => MadResult::Consumed,
         MadVerdict::Pass => MadResult::Pass,
     }
+}
+
+/// Has datagrams answered: ib_mad can send the answers.
+pub(crate) fn speak_again(hca: &Hca) {
+    hca.is_silent.store(false, Release);
 }
 
 /// Has no datagram answered any more when this returns. What is asked from now on may still be done.

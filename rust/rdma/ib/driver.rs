@@ -317,11 +317,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// clients for a reason of its own: another driver with the same id goes, or the network namespace changes.
     fn ending(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
 
-    /// The device is about to be removed, and clients that came after the driver have let go of it. ib_mad, which came
-    /// before, will later.
+    /// The device has come to clients: after it was registered, and with each network namespace that it is moved to.
+    /// ib_mad, which came before the driver, has it already.
+    fn arrived(dev: &Self::Device);
+
+    /// The device is taken from its clients, since it is about to be removed or to be moved to another network
+    /// namespace. Those that came after the driver have let go of it. ib_mad, which came before, will later.
     ///
     /// An answer that ib_mad sends while it does that is sent by what it has just freed: no datagram may be answered
-    /// any more when this returns.
+    /// any more when this returns, until the device [has come](Self::arrived) to clients again.
     fn leaving(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
 
     /// The device has been removed: no call comes any more, and no object is left.

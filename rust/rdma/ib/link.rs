@@ -71,7 +71,7 @@ pub struct Registrar<D: Driver> {
     devices: Mutex<KVec<Listed>>,
     #[pin]
     link_ops: Opaque<bindings::rdma_link_ops>,
-    /// Learns that a device is about to be removed.
+    /// Learns that a device has come to clients, and is taken from them.
     #[pin]
     client: Opaque<bindings::ib_client>,
     driver: PhantomData<D>,
@@ -175,7 +175,7 @@ impl<D: Link> Registration<D> {
                 }),
                 client: Opaque::new(bindings::ib_client {
                     name: D::LINK_TYPE.as_char_ptr(),
-                    add: Some(added),
+                    add: Some(added::<D>),
                     remove: Some(leaving::<D>),
                     ..Default::default()
                 }),
@@ -213,25 +213,28 @@ impl<D: Link> Drop for Registration<D> {
     }
 }
 
-/// A device of any driver that is new.
+/// A device of any driver that is new, or was elsewhere.
 ///
 /// # Safety
 ///
 /// Called by ib_core with a device.
-unsafe extern "C" fn added(device: *mut bindings::ib_device) -> c_int {
+unsafe extern "C" fn added<D: Driver>(device: *mut bindings::ib_device) -> c_int {
     // SAFETY: ib_core lends the device.
-    if unsafe { bindings::sib_helper_ib_device_is_ours(device) } {
-        0
-    } else {
-        ENODEV.to_errno()
+    if !unsafe { bindings::sib_helper_ib_device_is_ours(device) } {
+        return ENODEV.to_errno();
     }
+    // SAFETY: The module has one registrar at a time, which is in `CURRENT` as long as there are devices. So this is one
+    // of `D`, and has its value from before the registration until after it was taken from its clients.
+    let state = unsafe { DeviceObj::<D>::get(device) };
+    D::arrived(&state.handle);
+    0
 }
 
-/// A device that goes. In a task that may sleep.
+/// A device that is taken from its clients. In a task that may sleep.
 ///
 /// # Safety
 ///
-/// Called by ib_core for a device of `D` that [`added`] has accepted, once.
+/// Called by ib_core for a device of `D` that [`added`] has accepted, once for each time.
 unsafe extern "C" fn leaving<D: Driver>(device: *mut bindings::ib_device, _data: *mut c_void) {
     // SAFETY: The removal of clients may sleep, and is entered from ib_core.
     let (cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
