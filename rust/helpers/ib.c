@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/build_bug.h>
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
@@ -29,6 +31,14 @@ bool sib_helper_ib_device_registered(struct ib_device *device)
 bool sib_helper_ib_device_is_ours(const struct ib_device *device)
 {
 	return device->ops.owner == THIS_MODULE;
+}
+
+/* To the running task, by its network namespace. A task that exits has none. */
+bool sib_helper_ib_device_is_accessible(struct ib_device *device)
+{
+	struct nsproxy *nsproxy = current->nsproxy;
+
+	return nsproxy && rdma_dev_access_netns(device, nsproxy->net_ns);
 }
 
 /* A device that is renamed meanwhile may be taken for another, as if asked before or after. */

@@ -8,6 +8,7 @@ struct ib_device *sib_helper_ib_alloc_device(size_t size);
 bool sib_helper_ib_device_try_get(struct ib_device *device);
 bool sib_helper_ib_device_registered(struct ib_device *device);
 bool sib_helper_ib_device_is_ours(const struct ib_device *device);
+bool sib_helper_ib_device_is_accessible(struct ib_device *device);
 bool sib_helper_ib_device_is_called(const struct ib_device *device,
 				    const char *name, size_t len);
 void sib_helper_ib_cq_flush(struct ib_cq *cq);

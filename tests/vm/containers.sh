@@ -112,6 +112,7 @@ for pod in 1 2; do
 	hca=sib$((pod - 1))
 	interface=$(ipoib_of $hca) || fail "$hca has no network interface"
 	DEVICE[pod]=$(uverbs $hca)
+	GUID[pod]=$(cat /sys/class/infiniband/$hca/node_guid)
 	run ip netns add pod$pod
 	run ip link add port$pod type veth peer name eth0 netns pod$pod
 	run ip link set port$pod master lan0 up
@@ -175,6 +176,27 @@ PORT=$((PORT + 1))
 refused "not permitted" mapped 1 rdma link add sib2 type sib netdev eth0
 refused "not permitted" contained 1 -- rdma link add sib2 type sib netdev eth0
 
+step "Connection management"
+run modprobe sib_cm
+# identified POD OTHER: whether a task in podPOD gets an identifier for the HCA of podOTHER.
+identified() {
+	on "$1" python3 - "${GUID[$2]//:/}" <<'END'
+import fcntl
+import struct
+import sys
+
+CREATE_ID = 0xC018CB00
+with open("/dev/sib_cm", "r+b", 0) as cm:
+    fcntl.ioctl(cm, CREATE_ID, struct.pack("=QQII", 0, int(sys.argv[1], 16), 0, 0))
+END
+}
+run identified 1 1
+if [ "$MODE" = exclusive ]; then
+	refused "no such device" identified 1 2
+else
+	run identified 1 2
+fi
+
 step "A container that is killed"
 with_hca 1 --name victim --ulimit memlock=-1 -- ib_write_bw -F -p $PORT -D 100 >/tmp/server 2>&1 &
 within 60 listens 1 $PORT || fail "the server does not listen: $(cat /tmp/server)"
@@ -230,5 +252,5 @@ wait_active 60 sib0 sib1
 run rdma link del sib0
 run rdma link del sib1
 run ip link del lan0
-run modprobe -r ib_ipoib rdma_ucm
+run modprobe -r ib_ipoib rdma_ucm sib_cm
 run modprobe -r sib

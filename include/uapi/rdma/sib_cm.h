@@ -30,7 +30,10 @@ struct sib_cm_path {
 	__u8 reserved[2];
 };
 
-/* A new identifier, for the HCA with this node GUID. `uid` comes back with its events. */
+/*
+ * A new identifier, for the HCA with this node GUID, which the network namespace of the caller
+ * has to see. `uid` comes back with its events.
+ */
 struct sib_cm_create_id {
 	__u64 uid;
 	__u64 guid;

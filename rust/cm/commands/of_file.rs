@@ -51,7 +51,10 @@ fn create_id(session: &Arc<Session>, call: Call<'_>) -> Result {
     if create.id != 0 || create.reserved != 0 {
         return Err(EINVAL);
     }
-    let device = session.shared.device(create.guid).ok_or(ENODEV)?;
+    let device = session.shared.device(create.guid);
+    let device = device
+        .filter(|device| device.adapter.is_accessible())
+        .ok_or(ENODEV)?;
     let id = session.ids.lock().add(Entry {
         uid: create.uid,
         device,

@@ -136,6 +136,14 @@ impl Adapter {
         self.is_dedicated
     }
 
+    /// Whether the running task may use the device, by the network namespaces of both.
+    pub fn is_accessible(&self) -> bool {
+        self.link().is_ok_and(|link| {
+            // SAFETY: The device is registered while its link is held.
+            unsafe { bindings::sib_helper_ib_device_is_accessible(link.raw) }
+        })
+    }
+
     /// Whether `name` is the name of the device now.
     pub fn is_called(&self, name: &[u8]) -> bool {
         self.link().is_ok_and(|link| {
