@@ -258,3 +258,42 @@ fn a_drain_asks() {
     deliver(&mut one, &two.poll_all(0));
     assert!(!one.qp.is_draining());
 }
+
+/// Carries packets until nothing more is sent.
+fn settle([one, two]: &mut [Node; 2], now: u64) {
+    loop {
+        let packets = one.poll_all(now);
+        if packets.is_empty() {
+            return;
+        }
+        deliver(two, &packets);
+        deliver(one, &two.poll_all(now));
+    }
+}
+
+/// The one that asked is sent again, and has no reason to ask now. That the peer says nothing is not a silence.
+#[test]
+fn a_question_that_is_not_sent_again_is_not_waited_for() {
+    let [mut one, mut two] = pair(|config| {
+        config.max_unacked = 64;
+        config.retry_cnt = 1;
+    });
+    for _ in 0..16 {
+        post(&mut one, SendOp::Write, false);
+    }
+    let packets = one.poll_all(0);
+    assert!(asks(&packets)[15]);
+    deliver(&mut two, &packets[..14]);
+    deliver(&mut two, &packets[15..]);
+    deliver(&mut one, &two.poll_all(0));
+    let again = one.poll_all(0);
+    assert_eq!(asks(&again), [false; 2]);
+    deliver(&mut two, &again);
+    assert!(two.poll_all(0).is_empty());
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::None);
+    let mut nodes = [one, two];
+    settle(&mut nodes, due.nanos());
+    assert_eq!(nodes[0].qp.state(), QpState::Rts);
+    assert_eq!(nodes[0].host.retired.len(), 16);
+}

@@ -53,10 +53,10 @@ impl Asking {
         }
     }
 
-    /// All that is not acknowledged will be sent again.
-    pub(super) fn on_go_back(&mut self) {
-        self.unasked = 0;
-        self.again = false;
+    /// All packets from `acked` on will be sent again. That they asked the first time is nothing to wait for: they need
+    /// not ask again.
+    pub(super) fn on_go_back(&mut self, acked: Psn) {
+        *self = Self::new(acked);
     }
 
     /// All packets before `end` have been asked about.

@@ -108,7 +108,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         // INVARIANT: The oldest is not after `begun`.
         self.cursor = self.oldest;
         self.cursor_psn = self.acked;
-        self.asking.on_go_back();
+        self.asking.on_go_back(self.acked);
         self.reminder.on_go_back();
         self.doubt = None;
         self.restart_timer(now, config);
