@@ -166,6 +166,8 @@ pub(super) struct Requester<S> {
     stranded: bool,
     /// Whether a work request could not begin because of the PSNs of those before it.
     lacks_psns: bool,
+    /// Whether something was found that is to be sent again in order to ask, after there was nothing to send.
+    asks_now: bool,
 }
 
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
@@ -200,6 +202,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             failed: false,
             stranded: false,
             lacks_psns: false,
+            asks_now: false,
         }
     }
 
@@ -352,11 +355,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         true
     }
 
-    /// Whether the next work request, if there is one, begins only when all before it are complete.
-    fn next_waits_for_all(&self) -> bool {
-        let next = self.queue.get(self.begun);
-        self.begun != self.head
-            && next.is_some_and(|entry| waits_for_all(&entry.wqe, &self.credits))
+    /// Whether the work request `next`, which has not begun, waits for those before it: it may not begin before they are
+    /// complete, or has no PSNs before, or has failed.
+    fn next_waits(&mut self, next: Index) -> bool {
+        let waits_for_all = |entry: &SendEntry| waits_for_all(&entry.wqe, &self.credits);
+        next != self.head
+            && (self.queue.get(next).is_some_and(waits_for_all)
+                || self.is_blocked(next)
+                || core::mem::take(&mut self.lacks_psns))
     }
 
     /// Notes that the work request `index` has failed, unless an older one has.
@@ -428,13 +434,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
     }
 
-    /// Completes what was complete by being sent, if the service is unreliable. Returns whether a work request that
-    /// has waited for this may begin now.
+    /// Completes what was complete by being sent, if the service is unreliable. Returns whether there is something to
+    /// send now: a work request that has waited for this may begin, or a reliable service asks.
     pub(super) fn transmitted(&mut self, env: &mut impl Env) -> bool {
-        let waited = core::mem::take(&mut self.lacks_psns);
         if self.qp_type == QpType::Rc {
-            return false;
+            return core::mem::take(&mut self.asks_now);
         }
+        let waited = core::mem::take(&mut self.lacks_psns);
         let sent = self.cursor.index.since(self.oldest.index);
         let good = match self.parked {
             Some(parked) => sent.min(parked.index.since(self.oldest.index)),

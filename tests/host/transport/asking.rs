@@ -271,6 +271,83 @@ fn settle([one, two]: &mut [Node; 2], now: u64) {
     }
 }
 
+/// Two nodes of which the first one's window is small, since something was lost.
+pub(crate) fn after_a_loss() -> [Node; 2] {
+    let mut nodes = network();
+    post(&mut nodes[0], SendOp::Write, true);
+    assert_eq!(nodes[0].poll_all(0).len(), 1);
+    let now = Instant::from_nanos(LATER);
+    let lapse = nodes[0].qp.on_timeout(now, &mut nodes[0].host);
+    assert_eq!(lapse, Lapse::Reminder);
+    settle(&mut nodes, LATER);
+    assert_eq!(nodes[0].host.sent.len(), 1);
+    nodes
+}
+
+/// One of the driver's finding is as good as one whose buffer is bad.
+#[test]
+fn a_bad_work_request_behind_what_nobody_asked_about_is_told() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, SendOp::Write, false);
+    let mut bad = wqe(1, SendOp::Write, 10, 0);
+    bad.fault = Some(WcStatus::LocQpOpErr);
+    one.post(bad, vec![0; 10]);
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false, true]);
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(0));
+    let statuses: Vec<_> = one.host.sent.iter().map(|wc| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::LocQpOpErr]);
+}
+
+/// The completion of a local operation comes after those of the messages before it.
+#[test]
+fn who_waits_for_a_local_operation_asks() {
+    for (before, signaled, expected) in [
+        (&[false][..], true, &[false, true][..]),
+        (&[true, false], true, &[true, false, true]),
+        (&[true], true, &[true]),
+        (&[false], false, &[false]),
+    ] {
+        let [mut one, mut two] = pair(|_| {});
+        for &signaled in before {
+            post(&mut one, SendOp::Write, signaled);
+        }
+        post(&mut one, SendOp::LocalInv, signaled);
+        let packets = one.poll_all(0);
+        assert_eq!(asks(&packets), expected);
+        let slot = one.qp.local_request().expect("it is its turn");
+        one.qp.local_done(slot, WcStatus::Success, &mut one.host);
+        // An acknowledgement for each, as within a host.
+        for packet in packets {
+            deliver(&mut two, &[packet]);
+            deliver(&mut one, &two.poll_all(0));
+        }
+        let done = before.iter().filter(|&&signaled| signaled).count();
+        assert_eq!(one.host.sent.len(), done + usize::from(signaled));
+        assert!(one.poll_all(0).is_empty());
+    }
+}
+
+/// So it is when all is sent again.
+#[test]
+fn who_waits_for_a_local_operation_asks_again() {
+    let [mut one, mut two] = pair(|_| {});
+    for op in [SendOp::Write, SendOp::Write, SendOp::LocalInv] {
+        post(&mut one, op, op == SendOp::LocalInv);
+    }
+    let packets = one.poll_all(0);
+    assert_eq!(asks(&packets), [false, false, true]);
+    let slot = one.qp.local_request().expect("it is its turn");
+    one.qp.local_done(slot, WcStatus::Success, &mut one.host);
+    deliver(&mut two, &packets[1..]);
+    deliver(&mut one, &two.poll_all(0));
+    let mut nodes = [one, two];
+    settle(&mut nodes, 0);
+    assert_eq!(nodes[0].host.sent.len(), 1);
+    assert_eq!(nodes[0].host.executed.len(), 0);
+}
+
 /// The one that asked is sent again, and has no reason to ask now. That the peer says nothing is not a silence.
 #[test]
 fn a_question_that_is_not_sent_again_is_not_waited_for() {
@@ -296,4 +373,27 @@ fn a_question_that_is_not_sent_again_is_not_waited_for() {
     settle(&mut nodes, due.nanos());
     assert_eq!(nodes[0].qp.state(), QpState::Rts);
     assert_eq!(nodes[0].host.retired.len(), 16);
+}
+
+#[test]
+fn what_waits_for_psns_makes_the_last_one_ask() {
+    let [mut one, _] = pair(|_| {});
+    post(&mut one, SendOp::Write, false);
+    one.post(wqe(1, SendOp::Write, 1 << 31, 0), Vec::new());
+    assert_eq!(asks(&one.poll_all(0)), [false, true]);
+}
+
+/// A READ that is asked for in parts begins when all before it is acknowledged.
+#[test]
+fn a_read_in_parts_makes_the_last_one_ask() {
+    let [mut one, mut two] = after_a_loss();
+    post(&mut one, SendOp::Write, false);
+    let len = 20 * one.qp.config().mtu.bytes();
+    one.post(wqe(0, SendOp::Read, len, 0), vec![0; len]);
+    let packets = one.poll_all(LATER);
+    assert_eq!(operations(&packets), [Operation::WriteOnly; 2]);
+    assert_eq!(asks(&packets), [false, true]);
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(LATER));
+    assert_eq!(operations(&one.poll_all(LATER)), [Operation::ReadRequest]);
 }

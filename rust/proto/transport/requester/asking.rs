@@ -6,8 +6,9 @@
 //! message asks for one there only if somebody waits for it: the consumer for its completion, or the requester
 //! since the window, or the receive work requests that the peer has told of, come to an end. Of messages that nobody
 //! asked about, the last one is sent again after a while, and asks. That is cheap only if it is a single packet, so a
-//! run of several always asks; and so do all if nothing would have the last one sent again. Within a host an
-//! acknowledgement is no packet, but costs a tenth of a small message all the same.
+//! run of several always asks; and so do all if nothing would have the last one sent again. It is sent again at once, and
+//! asks, if what follows it cannot go on, or not complete, without an answer. Within a host an acknowledgement is no packet,
+//! but costs a tenth of a small message all the same.
 //!
 //! Source: IBA "Acknowledge Request", "Coalesced Acknowledge Messages".
 
@@ -70,10 +71,12 @@ impl Asking {
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// Whether the peer owes an answer, or nothing waits for one.
     pub(in crate::transport) fn is_asked(&self) -> bool {
-        self.qp_type != QpType::Rc
-            || self.asking.unasked == 0
-            || self.asking.asked.is_after(self.acked)
-            || self.acked == self.sent_end
+        self.is_all_asked() || self.asking.asked.is_after(self.acked)
+    }
+
+    /// Whether the peer owes an answer to all that was sent, or nothing waits for one.
+    pub(super) fn is_all_asked(&self) -> bool {
+        self.qp_type != QpType::Rc || self.asking.unasked == 0 || self.acked == self.sent_end
     }
 
     /// Counts the packets of a segment, a piece of a message by `op` with these flags. Returns whether it is to ask
@@ -115,5 +118,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
         self.asking.again = true;
         self.restart_timer(now, config);
+    }
+
+    /// What is next to be sent waits for the answers to all before it.
+    #[cold]
+    pub(super) fn await_answers(&mut self, now: Instant, config: &QpConfig) {
+        if !self.is_asked() {
+            self.ask(now, config);
+            self.asks_now = true;
+        }
     }
 }

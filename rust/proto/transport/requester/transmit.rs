@@ -62,7 +62,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             return None;
         }
         let before = self.mark();
-        let (segment, psns, complete) = self.build(config, limits, room)?;
+        let (segment, psns, complete) = self.build(now, config, limits, room)?;
         self.before = before;
         // INVARIANT: The cursor was before `begun` and its work request has at least `psns` PSNs left.
         self.cursor_psn = self.cursor_psn.add(psns);
@@ -142,8 +142,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 continue;
             }
             if index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
-                let waits = !may_begin || self.next_waits_for_all();
-                if !waits || self.is_asked() {
+                if self.is_asked() || (may_begin && !self.next_waits(index)) {
                     return None;
                 }
                 self.ask(now, config);
@@ -153,7 +152,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             if !entry.wqe.op.is_local() {
                 return Some(());
             }
-            if !entry.executed {
+            let (signaled, executed) = (entry.wqe.flags.signaled, entry.executed);
+            if signaled && !self.is_all_asked() {
+                // Its completion comes after theirs, and once it is executed they may not find their memory any more.
+                self.ask(now, config);
+                continue;
+            }
+            if !executed {
                 self.local = Some(self.queue.slot(index));
                 return None;
             }
@@ -178,6 +183,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// The segment at the cursor, the number of its PSNs, and whether it is its work request's last one.
     fn build(
         &mut self,
+        now: Instant,
         config: &QpConfig,
         limits: &TxLimits,
         room: u32,
@@ -200,6 +206,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 }
                 // The parts of one operation count as one, so there is one at a time.
                 if (psns != left || at != 0) && psn != self.acked {
+                    self.await_answers(now, config);
                     return None;
                 }
                 if self.part_end.is_after(psn) {
