@@ -23,6 +23,8 @@ pub(super) struct Deferral {
     answers: bool,
     /// Whether the oldest waits for a key.
     for_key: bool,
+    /// Whether the peer was told to pause.
+    paused: bool,
     /// PSN of the first request that there was no room for. None is kept after it.
     lost_request: Option<Psn>,
     /// Whether there was no room for an answer.
@@ -56,9 +58,15 @@ impl Deferral {
     }
 
     /// What the peer is told that asks again for the request with this PSN.
-    pub(super) fn pause(&self, psn: Psn) -> Option<u8> {
-        let waits = self.holds(psn) && self.lost_request != Some(psn);
-        (waits && !self.for_key).then_some(PAUSE)
+    pub(super) fn pause(&mut self, psn: Psn) -> Option<u8> {
+        let waits = self.holds(psn) && self.lost_request != Some(psn) && !self.for_key;
+        self.paused |= waits;
+        waits.then_some(PAUSE)
+    }
+
+    /// Whether the peer was told to pause.
+    pub(super) fn has_paused(&self) -> bool {
+        self.paused
     }
 
     /// There was no room for a packet.

@@ -668,8 +668,12 @@ where
         if self.qp_type != QpType::Rc {
             return;
         }
-        if self.state.receives() && past.lost_request() == Some(self.responder.expected()) {
-            self.responder.miss();
+        if self.state.receives() {
+            if past.lost_request() == Some(self.responder.expected()) {
+                self.responder.miss();
+            } else if past.has_paused() {
+                self.responder.end_pause();
+            }
         }
         if self.state.sends() && past.has_lost_answer() {
             self.requester.recover(now, &self.config);

@@ -212,6 +212,13 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.reply = Reply::Missing;
     }
 
+    /// What the peer was told to pause for has come. It has asked, though perhaps by a packet that was not kept.
+    pub(super) fn end_pause(&mut self) {
+        if self.reply == Reply::None {
+            self.reply = Reply::Ack;
+        }
+    }
+
     /// Has the expected packet come again after a pause.
     fn put_off(&mut self, timer: u8) {
         self.broken = true;

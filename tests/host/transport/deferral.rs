@@ -10,6 +10,7 @@ use crate::rules::{
     syndromes, //
 };
 use crate::world::{
+    wqe,
     Faults,
     World, //
 };
@@ -178,4 +179,34 @@ fn patience_outlasts_the_retries() {
         assert_eq!(sent.len(), 1, "{op:?}");
         assert_eq!(sent[0].status, WcStatus::Success, "{op:?}");
     }
+}
+
+/// The request that waits did not ask for an acknowledgement, and the one that asks comes again while it waits.
+#[test]
+fn who_was_told_to_pause_hears_of_the_end_of_the_wait() {
+    let [mut one, mut two] = pair(|_| {});
+    let mut quiet = wqe(7, SendOp::Write, 10, 0);
+    quiet.flags.signaled = false;
+    one.post(quiet, vec![7; 10]);
+    let packets = one.poll_all(0);
+    assert!(!packets[0].0.header.bth.ack_req);
+    two.host.absent = true;
+    assert_eq!(two.take(0, &packets[0]), Err(RxDrop::Absent));
+    assert!(two.defer(&packets[0]));
+    let due = one.qp.next_deadline().expect("nobody will ask");
+    one.qp.on_timeout(due, &mut one.host);
+    let again = one.poll_all(due.nanos());
+    assert!(again[0].0.header.bth.ack_req);
+    assert!(!two.defer(&again[0]));
+    let answers = two.poll_all(0);
+    assert!(matches!(syndromes(&answers)[..], [Syndrome::Rnr { .. }]));
+    deliver(&mut one, &answers);
+
+    assert_eq!(two.take(0, &packets[0]), Ok(()));
+    two.qp.resume(Instant::from_nanos(0));
+    let ack = two.poll_all(0);
+    assert_eq!(operations(&ack), [Operation::Ack]);
+    deliver(&mut one, &ack);
+    assert_eq!(one.qp.progress().sends, 0);
+    assert_eq!(one.qp.next_deadline(), None);
 }
