@@ -2,6 +2,7 @@
 
 //! Rules of reliable connections, one by one, packet by packet.
 
+use crate::asking::after_a_loss;
 use crate::host::MEMORY_KEY;
 use crate::world::{
     config,
@@ -610,6 +611,24 @@ fn nonsense_in_answers_is_refused() {
         );
         assert_eq!(one.host.retired[0], vec![0; 600]);
     }
+}
+
+/// A READ that was asked for in part is answered in whole: PSNs that were never sent would pass for acknowledged.
+#[test]
+fn an_answer_to_more_than_was_asked_is_refused() {
+    let [mut one, mut two] = after_a_loss();
+    let len = 20 * one.qp.config().mtu.bytes();
+    one.post(wqe(1, SendOp::Read, len, 0), vec![0; len]);
+    let requests = one.poll_all(0);
+    assert_eq!(operations(&requests), [Operation::ReadRequest]);
+    let asked = requests[0].0.header.reth.unwrap().dma_len as usize;
+    assert!(asked < len);
+    deliver(&mut two, &requests);
+    let mut answer = two.poll(0).unwrap().0;
+    answer.header.bth.opcode = Opcode::new(Service::Rc, Operation::ReadRespOnly).unwrap();
+    let _ = one.take_segment(0, &answer.header, 20, &vec![1; len]);
+    assert_eq!(one.host.sent.last().unwrap().status, WcStatus::BadRespErr);
+    assert_eq!(one.host.retired[1], vec![0; len]);
 }
 
 #[test]

@@ -152,8 +152,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         } else {
             entry.wqe.length
         };
+        let asked = self.sent_end.sub(self.acked);
         let fits = match span {
-            0 => false,
+            _ if span == 0 || span > asked => false,
             _ if span == left => len == total.saturating_sub(offset),
             _ => span < left && len == span.wrapping_shl(config.mtu.shift()),
         };
