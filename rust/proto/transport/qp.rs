@@ -274,7 +274,11 @@ where
                 self.established = false;
             }
             (QpState::Rtr, QpState::Rts) => self.requester.open(config),
-            (QpState::Rts, QpState::Sqd) => self.draining = true,
+            (QpState::Rts, QpState::Sqd) => {
+                self.draining = true;
+                // It is asked for each time.
+                self.config.notify_drained &= mask.contains(AttrMask::EN_SQD_ASYNC_NOTIFY);
+            }
             (QpState::Sqd, QpState::Sqd) => self.requester.renew(config),
             _ => {}
         }

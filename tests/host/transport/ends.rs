@@ -6,6 +6,7 @@ use crate::world::{
     config,
     wqe,
     Faults,
+    Node,
     World, //
 };
 use proto::transport::{
@@ -83,11 +84,10 @@ fn receives_are_flushed_after_what_is_on_its_way() {
 #[test]
 fn a_queue_is_drained_once_its_completions_are_there() {
     let mut world = quiet();
-    world.nodes[0].qp.config_mut().notify_drained = true;
     let (wqe, buffer) = write(0);
     world.nodes[0].post(wqe, buffer);
     world.transmit();
-    world.nodes[0].go(QpState::Sqd);
+    drain(&mut world.nodes[0]);
     world.nodes[0].host.sending = true;
     world.run();
     let node = &mut world.nodes[0];
@@ -96,6 +96,30 @@ fn a_queue_is_drained_once_its_completions_are_there() {
     node.host.sending = false;
     assert!(!node.qp.transmitted(&mut node.host));
     assert_eq!(node.host.events, [QpEvent::SqDrained]);
+}
+
+/// Has the send queue drain, and the end of that reported.
+fn drain(node: &mut Node) {
+    let mut config = *node.qp.config();
+    config.notify_drained = true;
+    let mask = AttrMask::STATE.with(AttrMask::EN_SQD_ASYNC_NOTIFY);
+    node.modify(QpState::Sqd, mask, &config).unwrap();
+}
+
+/// That the end of one drain was to be reported says nothing of the next.
+#[test]
+fn each_drain_is_reported_to_who_asks_for_it() {
+    let mut world = quiet();
+    let node = &mut world.nodes[0];
+    drain(node);
+    assert_eq!(node.host.events, [QpEvent::SqDrained]);
+    node.go(QpState::Rts);
+    node.go(QpState::Sqd);
+    assert!(!node.qp.is_draining());
+    assert_eq!(node.host.events, [QpEvent::SqDrained]);
+    node.go(QpState::Rts);
+    drain(node);
+    assert_eq!(node.host.events, [QpEvent::SqDrained; 2]);
 }
 
 #[test]
@@ -223,7 +247,6 @@ fn memory_that_goes_during_a_send_fails_it_after_what_was_before() {
 #[test]
 fn drain_ends_what_has_begun_and_begins_nothing() {
     let mut world = quiet();
-    world.nodes[0].qp.config_mut().notify_drained = true;
     for wr_id in 0..6 {
         let (wqe, buffer) = write(wr_id);
         world.nodes[0].post(wqe, buffer);
@@ -231,7 +254,7 @@ fn drain_ends_what_has_begun_and_begins_nothing() {
             world.transmit();
         }
     }
-    world.nodes[0].go(QpState::Sqd);
+    drain(&mut world.nodes[0]);
     assert!(world.nodes[0].qp.is_draining());
     let config = *world.nodes[0].qp.config();
     let node = &mut world.nodes[0];
