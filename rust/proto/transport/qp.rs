@@ -393,6 +393,9 @@ where
                 return segment;
             }
         }
+        if self.may_ask() && !self.requester.is_quiet() {
+            self.requester.ask(now, &self.config);
+        }
         let segment = self.request(now, limits);
         if segment.is_some() {
             return segment;
@@ -403,7 +406,7 @@ where
                 return segment;
             }
         }
-        if self.may_ask() {
+        if self.may_ask() && self.requester.is_quiet() {
             let acked = self.requester.acked();
             return self.probe.poll(now, acked, &self.config, limits);
         }
@@ -581,9 +584,9 @@ where
         self.config.probes && self.qp_type == QpType::Rc
     }
 
-    /// Whether the peer is to be asked now: there is nothing to send that it would answer.
+    /// Whether the peer is to be asked now: it owes no answer, and there is nothing new that it would answer.
     fn may_ask(&self) -> bool {
-        self.probe.is_due() && self.state == QpState::Rts && self.requester.is_quiet()
+        self.probe.is_due() && self.state == QpState::Rts && self.requester.is_owed_nothing()
     }
 
     /// Does what a packet is about.

@@ -58,6 +58,25 @@ fn a_silent_connection_is_armed() {
     assert_unseen(&world, &[]);
 }
 
+/// What has been sent without a question is one, long before the ACK timeout would have it asked.
+#[test]
+fn a_connection_that_waits_for_nothing_is_armed() {
+    let mut world = world(Faults::default());
+    for node in &mut world.nodes {
+        node.qp.config_mut().timeout = 20;
+    }
+    let mut quiet = wqe(0, SendOp::Write, 8, 0);
+    quiet.flags.signaled = false;
+    world.nodes[0].post(quiet, vec![0; 8]);
+    while world.transmit() {}
+    assert!(world.step());
+    rearm(&mut world, ALTERNATE);
+    world.run();
+    assert_eq!(states(&world), [MigState::Armed; 2]);
+    assert!(world.trace.len() <= 8, "{:?}", world.trace);
+    assert!(world.now < 1_000_000, "{}", world.now);
+}
+
 #[test]
 fn whoever_loads_first_is_asked_by_the_other() {
     for first in 0..2 {

@@ -74,6 +74,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.is_all_asked() || self.asking.asked.is_after(self.acked)
     }
 
+    /// Whether the peer owes no answer: there is no work at all, or it was not asked about that.
+    pub(in crate::transport) fn is_owed_nothing(&self) -> bool {
+        self.is_quiet() || !self.is_asked()
+    }
+
     /// Whether the peer owes an answer to all that was sent, or nothing waits for one.
     pub(super) fn is_all_asked(&self) -> bool {
         self.qp_type != QpType::Rc || self.asking.unasked == 0 || self.acked == self.sent_end
@@ -106,7 +111,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// Has the segment that was sent last be sent again, or all if that may not be, and ask; to be called if the peer was
     /// not asked.
-    pub(super) fn ask(&mut self, now: Instant, config: &QpConfig) {
+    pub(in crate::transport) fn ask(&mut self, now: Instant, config: &QpConfig) {
         let last = self.before;
         // INVARIANT: Both were between the oldest and `begun`, and are still.
         if self.acked.is_after(last.cursor_psn) || self.is_blocked(last.cursor.index) {
