@@ -297,7 +297,9 @@ impl Conn {
         let ours = mad.remote_comm_id();
         if mad.attr_id() == attr::REJ && ours == 0 {
             // From a requester that has given up, and has never heard this end's ID.
-            return self.role == Role::Passive && theirs == self.remote_id;
+            return self.role == Role::Passive
+                && self.state.is_requested()
+                && theirs == self.remote_id;
         }
         // As long as the peer's ID is not known there are but answers to the REQ. A connection of ib_cm may have this ID.
         let is_theirs = if self.remote_id == 0 {

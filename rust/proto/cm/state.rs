@@ -43,6 +43,14 @@ impl State {
         }
     }
 
+    /// Whether the peer has asked for the connection, and may not have heard an answer.
+    pub(super) fn is_requested(self) -> bool {
+        matches!(
+            self,
+            Self::ReqRcvd | Self::MraReqSent | Self::RepSent | Self::MraRepRcvd
+        )
+    }
+
     /// Whether the connection ends, so that its queue pair may have another one as soon as its owner has reset it.
     pub fn is_ending(self) -> bool {
         matches!(self, Self::DreqSent | Self::DreqRcvd)

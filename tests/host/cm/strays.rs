@@ -307,6 +307,43 @@ fn the_end_amid_an_offer() {
     }
 }
 
+/// Who has completed a connection, or talks about it, knows both IDs.
+#[test]
+fn a_rejection_without_an_id_ends_no_connection() {
+    let ends: [fn() -> (Pair, usize); 3] = [
+        || (Pair::established(), P),
+        || amid(Ap::LapRcvd),
+        || {
+            let mut pair = Pair::established();
+            pair.order(P, Order::Disconnect(&[]));
+            (pair, P)
+        },
+    ];
+    let rows = ROWS.iter().map(|(_, prepare, _)| *prepare);
+    for prepare in rows.chain(ends) {
+        let (mut pair, end) = prepare();
+        let _ = (pair.take_all(end), pair.told(end));
+        let (before, state) = (look(&pair.conns[end]), pair.conns[end].state());
+        let mut rej = Cm::new(attr::REJ, STRANGE);
+        rej.set_message(&Rej {
+            local_comm_id: pair.conns[end].comm_ids().1,
+            ..Rej::default()
+        });
+        pair.give(end, &rej);
+        let may_be_unknown = end == P
+            && matches!(
+                state,
+                State::ReqRcvd | State::MraReqSent | State::RepSent | State::MraRepRcvd
+            );
+        if may_be_unknown {
+            assert_eq!(pair.told(end), [Notice::RejReceived], "{state:?}");
+        } else {
+            assert_eq!(pair.told(end), [], "{state:?}");
+            assert_eq!(look(&pair.conns[end]), before, "{state:?}");
+        }
+    }
+}
+
 /// What is wrong with a datagram.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
