@@ -53,7 +53,10 @@ use crate::transport::wqe::{
 use core::ops::DerefMut;
 use wire::header::Header;
 use wire::opcode::Service;
-use wire::Psn;
+use wire::{
+    Psn,
+    Vl, //
+};
 
 /// Why attributes were not taken. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -727,6 +730,10 @@ where
             } else {
                 Err(RxDrop::PKey)
             };
+        }
+        // It passes links that carry no data yet, and past the partitions that switches enforce.
+        if header.lrh.vl == Vl::MANAGEMENT {
+            return Err(RxDrop::Source);
         }
         let port = env.in_port();
         if self.config.mig_state != MigState::Migrated && header.bth.migreq {

@@ -31,7 +31,8 @@ mod tests {
         PKey,
         PortNum,
         Psn,
-        Qpn, //
+        Qpn,
+        Vl, //
     };
 
     const SENDS: usize = 4;
@@ -519,6 +520,9 @@ mod tests {
             request.header.bth.pkey = PKey::new(0x8001);
             assert_eq!(two.take(0, &request), Err(RxDrop::PKey));
             request.header.bth.pkey = PKey::DEFAULT;
+            request.header.lrh.vl = Vl::MANAGEMENT;
+            assert_eq!(two.take(0, &request), Err(RxDrop::Source));
+            request.header.lrh.vl = Vl::new(0);
             assert_eq!(two.take(0, &request), Ok(()));
         }
     }
