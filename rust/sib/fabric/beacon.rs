@@ -251,11 +251,12 @@ impl Fabric {
         if beacon.guid == self.base.switch() {
             return Ok(());
         }
-        if !is_neighbour(from) || beacon.udp_port == 0 {
+        // It is sent from where its sender listens, to where this host does. Another port may be any program's.
+        let port = params::udp_port();
+        if !is_neighbour(from) || from.port() != port || beacon.udp_port != port {
             return Err(Dropped::Stranger);
         }
-        let mut remote = from;
-        remote.set_port(beacon.udp_port);
+        let remote = from;
         let mut state = cx.lock(&self.state);
         let known = state.cable_to(remote).is_some() || state.leads_to(beacon.guid);
         if known || !state.has_room() {

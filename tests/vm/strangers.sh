@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# vm: --kernel stock --timeout 300
+# vm-long: --kernel debug --timeout 900
+#
+# Who is on the layer 2 and no switch, and what he can say from a socket, without privileges.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cables.sh"
+
+END="$(dirname "$0")/strangers/end.py"
+PORT_OF_CABLES=61515
+
+# host NUMBER: one more host on the bridge.
+host() {
+	run ip netns add "host$1"
+	run ip link add "port$1" type veth peer name eth0 netns "host$1"
+	run ip link set "port$1" master lan0 up
+	run ip -n "host$1" link set eth0 up
+	within 20 has_link_address "$1" || fail "host $1 has no address"
+}
+
+has_link_address() {
+	[ -n "$(address "$1")" ] && ! ip -n "host$1" -6 address show dev eth0 | grep -q tentative
+}
+
+# address NUMBER: that of the host on the link.
+address() {
+	ip -n "host$1" -6 -br address show dev eth0 scope link | grep -o 'fe80:[^/ ]*' | head -n 1
+}
+
+# user NUMBER COMMAND...: a user of that host without privileges.
+user() {
+	local number=$1
+	shift
+	ip netns exec "host$number" setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+}
+
+as_it_comes
+run modprobe sib
+configfs_up
+run ip link add lan0 type bridge
+run ip link set lan0 up
+for number in 1 2 3; do
+	host $number
+done
+cp "$END" /tmp/end.py
+chmod a+r /tmp/end.py
+for number in 1 2; do
+	run ip netns exec "host$number" rdma link add "sib$number" type sib netdev eth0
+done
+within 60 switches sib1 2 || fail "the hosts have not found each other"
+
+step "A user of a host where a switch listens, from a port of his own"
+for remote in 1 2; do
+	! user 1 python3 -B /tmp/end.py join eth0 $((PORT_OF_CABLES + 1)) "$(address $remote)" 8 ||
+		fail "a user of host 1 is a switch, for that of host $remote"
+done
+! user 1 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 1 || fail "the port of the cables is not taken"
+switches sib1 2 || fail "there are other switches"
+
+step "A host without a switch, and no key"
+# That is what a key is for.
+user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 20 || fail "this test cannot be a switch"
+
+step "The same with a key"
+echo "a secret" >$CONFIG/key || fail "the key was not taken"
+within 60 switches sib1 2 || fail "the hosts have not found each other"
+! user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 8 || fail "a stranger has no key and a cable"
+within 60 switches sib1 2 || fail "a stranger has done harm"
+wait_active 60 sib1 sib2
+pair sib1 sib2 ibv_rc_pingpong -n 100
+
+run rdma link del sib2
+run rdma link del sib1
+for number in 1 2 3; do
+	run ip netns del "host$number"
+done
+run ip link del lan0
+run modprobe -r sib

@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Says what a switch says to others, from sockets that anybody may open.
+
+    end.py join NETDEV PORT REMOTE SECONDS   brings up a cable to the switch at REMOTE, from a port of its own
+
+It tells of itself by beacons, and succeeds if the cable comes up.
+"""
+
+import random
+import select
+import socket
+import struct
+import sys
+import time
+
+PORT = 61515
+HELLO, ACK, KEEPALIVE, BEACON = 1, 2, 3, 6
+HEAD = struct.Struct("!3sBBBHQ")
+BODY = struct.Struct("!QBBH4xQQQ32s")
+MTU_1024 = 3
+
+
+def head(kind, cookie=0):
+    """An outer header."""
+    return HEAD.pack(b"sib", 1, kind, 0, 0, cookie)
+
+
+def kind_of(datagram):
+    """What follows its outer header; none if that is none."""
+    return HEAD.unpack_from(datagram)[2] if datagram[:3] == b"sib" else None
+
+
+def beacon(guid, port):
+    """A switch listens at that port."""
+    return head(BEACON) + struct.pack("!QH6x", guid, port)
+
+
+class Switch:
+    """One that is not there, with a cable to somebody."""
+
+    def __init__(self, rng):
+        self.guid, self.cookie, self.nonce = (rng.getrandbits(64) | 1 for _ in range(3))
+
+    def hello(self, kind, cookie=0, echo=0):
+        """A Hello or an acknowledgement without a key."""
+        body = (self.guid, 1, MTU_1024, 0, self.cookie, self.nonce, echo, bytes(32))
+        return head(kind, cookie) + BODY.pack(*body)
+
+    def answer(self, datagram):
+        """What it says to that."""
+        if kind_of(datagram) != HELLO:
+            return None
+        _, _, _, _, cookie, nonce, _, _ = BODY.unpack_from(datagram, HEAD.size)
+        return self.hello(ACK, cookie, nonce)
+
+
+def opened(address, port, scope):
+    """A socket for that address and port."""
+    sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    sock.bind((address, port, 0, scope))
+    return sock
+
+
+def join(netdev, port, remote, seconds):
+    """Whether the switch there takes this for another one."""
+    scope = socket.if_nametoindex(netdev)
+    there = (remote, PORT, 0, scope)
+    try:
+        sock = opened("::", int(port), scope)
+    except OSError as error:
+        print(error)
+        return False
+    switch = Switch(random.Random())
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sock.sendto(beacon(switch.guid, int(port)), there)
+        sock.sendto(switch.hello(HELLO), there)
+        while select.select([sock], [], [], 0.2)[0]:
+            datagram = sock.recv(2048)
+            if kind_of(datagram) == KEEPALIVE:
+                return True
+            answer = switch.answer(datagram)
+            if answer:
+                sock.sendto(answer, there)
+    return False
+
+
+def main():
+    _, what, netdev, one, other, seconds = sys.argv
+    up = {"join": join}[what](netdev, one, other, float(seconds))
+    print("the cable is up" if up else "there is no cable")
+    sys.exit(0 if up else 1)
+
+
+if __name__ == "__main__":
+    main()
