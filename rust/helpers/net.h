@@ -55,7 +55,8 @@ void sib_helper_udp_start(struct sock *sk, void *user_data,
 			  sib_data_ready_t data_ready);
 void sib_helper_udp_stop(struct sock *sk);
 struct sk_buff *sib_helper_udp_take(struct sock *sk,
-				    struct sib_udp_address *source);
+				    struct sib_udp_address *source,
+				    struct sib_udp_address *dest);
 void *sib_helper_udp_user_data(const struct sock *sk);
 bool sib_helper_udp_is_as_sent(const struct sk_buff *skb);
 u16 sib_helper_udp_local_port(const struct sock *sk);

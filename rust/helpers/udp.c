@@ -72,17 +72,25 @@ void sib_helper_udp_stop(struct sock *sk)
 	rcu_assign_sk_user_data(sk, NULL);
 }
 
-static void sib_udp_source(const struct sk_buff *skb,
-			   struct sib_udp_address *source)
+static void sib_udp_ends(const struct sk_buff *skb,
+			 struct sib_udp_address *source,
+			 struct sib_udp_address *dest)
 {
 	memset(source, 0, sizeof(*source));
+	memset(dest, 0, sizeof(*dest));
 	source->port = ntohs(udp_hdr(skb)->source);
+	dest->port = ntohs(udp_hdr(skb)->dest);
 	if (ip_hdr(skb)->version == 4) {
 		source->version = 4;
+		dest->version = 4;
 		memcpy(source->bytes, &ip_hdr(skb)->saddr, sizeof(__be32));
+		memcpy(dest->bytes, &ip_hdr(skb)->daddr, sizeof(__be32));
 	} else {
 		source->version = 6;
+		dest->version = 6;
 		memcpy(source->bytes, &ipv6_hdr(skb)->saddr,
+		       sizeof(struct in6_addr));
+		memcpy(dest->bytes, &ipv6_hdr(skb)->daddr,
 		       sizeof(struct in6_addr));
 		source->scope = ipv6_iface_scope_id(&ipv6_hdr(skb)->saddr,
 						    inet6_iif(skb));
@@ -91,7 +99,8 @@ static void sib_udp_source(const struct sk_buff *skb,
 
 /* The next datagram, without its UDP header, or batch of datagrams; none if there is none, or a bad one. */
 struct sk_buff *sib_helper_udp_take(struct sock *sk,
-				    struct sib_udp_address *source)
+				    struct sib_udp_address *source,
+				    struct sib_udp_address *dest)
 {
 	struct sk_buff *skb;
 	int err;
@@ -109,7 +118,7 @@ struct sk_buff *sib_helper_udp_take(struct sock *sk,
 		return NULL;
 	}
 	__UDPX_INC_STATS(sk, UDP_MIB_INDATAGRAMS);
-	sib_udp_source(skb, source);
+	sib_udp_ends(skb, source, dest);
 	return skb;
 }
 

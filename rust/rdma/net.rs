@@ -31,6 +31,7 @@ pub use skb::{
 };
 pub use socket::{
     Arrivals,
+    Ends,
     Path,
     Receive,
     UdpSocket,

@@ -53,8 +53,17 @@ pub trait Receive: Send + Sync + 'static {
     fn receive(&self, arrivals: &mut Arrivals<'_>, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
 }
 
+/// Where a datagram is from, and where it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The address and port of the sender.
+    pub from: SocketAddr,
+    /// Those of this host that it was sent to.
+    pub to: SocketAddr,
+}
+
 /// What has come to a socket, in the order of arrival: datagrams without their UDP headers, or batches of datagrams,
-/// and where each is from.
+/// and the ends of the way of each.
 ///
 /// # Invariants
 ///
@@ -69,19 +78,25 @@ pub struct Arrivals<'a> {
 }
 
 impl Iterator for Arrivals<'_> {
-    type Item = (Skb, SocketAddr);
+    type Item = (Skb, Ends);
 
     /// The next one whose checksum is right.
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(left) = self.left.checked_sub(1) {
             self.left = left;
             let mut from = sib_bindings::sib_udp_address::default();
-            // SAFETY: The socket is live by the invariant.
-            let skb = unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from) };
+            let mut to = sib_bindings::sib_udp_address::default();
+            // SAFETY: The socket is live by the invariant; both addresses are valid for writes.
+            let skb =
+                unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from, &mut to) };
             if let Some(skb) = NonNull::new(skb) {
                 // SAFETY: The queue has given its reference away.
                 let packet = unsafe { Skb::from_raw(skb) };
-                return Some((packet, addr::from_c(&from)));
+                let ends = Ends {
+                    from: addr::from_c(&from),
+                    to: addr::from_c(&to),
+                };
+                return Some((packet, ends));
             }
         }
         None
@@ -489,18 +504,19 @@ mod tests {
 
     impl Receive for Sink {
         fn receive(&self, arrivals: &mut Arrivals<'_>, _: Cx<'_, Unlocked>, _: IrqsOn<'_>) {
-            arrivals.for_each(|(packet, from)| self.take(packet, from));
+            arrivals.for_each(|(packet, ends)| self.take(packet, ends));
         }
     }
 
     impl Sink {
-        fn take(&self, packet: Skb, from: SocketAddr) {
+        fn take(&self, packet: Skb, ends: Ends) {
             let len = packet.len();
             let count = len.div_ceil(packet.datagram_len().max(1));
             let good = packet
                 .contiguous()
                 .is_some_and(|data| data.iter().enumerate().all(|(i, &byte)| byte == i as u8))
-                && from.ip() == self.from.ip();
+                && ends.from == ends.to
+                && ends.from.ip() == self.from.ip();
             if !good {
                 self.wrong.add(1, Relaxed);
             }

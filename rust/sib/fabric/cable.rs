@@ -41,6 +41,7 @@ use proto::time::{
     Instant, //
 };
 use rdma::net::{
+    Ends,
     NetDevice,
     Path,
     Skb,
@@ -451,12 +452,12 @@ impl Fabric {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         datagram: &[u8],
-        from: SocketAddr,
+        ends: Ends,
     ) -> Result<(), Dropped> {
         let reaction = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
-            let port = state.cable_to(from).ok_or(Dropped::Stranger)?;
+            let port = state.cable_to(ends.from).ok_or(Dropped::Stranger)?;
             state.on_control(port, datagram)?
         };
         for parcel in reaction.parcels.iter().flatten() {

@@ -32,6 +32,7 @@ use kernel::cpu::CpuId;
 use kernel::sync::Arc;
 use rdma::net::{
     Arrivals,
+    Ends,
     Path,
     Receive,
     Skb,
@@ -201,11 +202,11 @@ impl Fabric {
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
         (batch, pool): (&Skb, &SkbPool),
-        from: SocketAddr,
+        ends: Ends,
     ) {
         let stride = batch.datagram_len();
         let origin = Origin {
-            from,
+            ends,
             stride,
             as_sent: batch.is_as_sent(),
         };
@@ -271,7 +272,8 @@ impl Fabric {
 
 /// Where a batch has come from, and how.
 struct Origin {
-    from: SocketAddr,
+    /// For control messages, where it went counts as well.
+    ends: Ends,
     /// The length of each datagram but the last.
     stride: usize,
     /// It has never left this kernel. A packet in it is as it was when its ICRC was made.
@@ -307,11 +309,11 @@ impl<'a> Arrival<'a> {
                 self.run.hurry(outer.flags & outer::HURRIED != 0);
                 self.take_packets(cx, &outer, rest, body)
             }
-            Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.from),
+            Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.ends.from),
             _ => {
                 let irqs = self.irqs;
                 self.fabric
-                    .take_control(cx, irqs, datagram, self.origin.from)
+                    .take_control(cx, irqs, datagram, self.origin.ends)
             }
         }
     }
@@ -426,7 +428,7 @@ impl State {
 
     /// Who has the cookie, if it came from where it should.
     fn dest(&self, cookie: u64, origin: &Origin) -> Result<Dest, Dropped> {
-        let from = origin.from;
+        let from = origin.ends.from;
         let port = port_of(cookie);
         match self.ends.get(usize::from(port.get())) {
             Some(End::Hca(hca, hca_port)) => {
@@ -493,9 +495,9 @@ impl Receive for Fabric {
         let pool = arrivals.pool;
         self.account.looked();
         RunQueue::with(&mut cx, irqs, |cx, run| {
-            for (packet, from) in arrivals {
+            for (packet, ends) in arrivals {
                 self.account.received(&packet);
-                self.take_batch(cx, irqs, run, (&packet, pool), from);
+                self.take_batch(cx, irqs, run, (&packet, pool), ends);
                 packet.consume();
             }
         });
