@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proto::fabric::line::{
     Capacity,
     Change,
+    Destination,
     Fault,
     Heard,
     Line,
@@ -25,6 +26,7 @@ use proto::time::{
     Instant, //
 };
 use sha2::Sha256;
+use std::net::SocketAddr;
 use wire::outer::control::{
     ByeReason,
     Hello,
@@ -78,9 +80,13 @@ struct End {
     obstacles: Vec<Obstacle>,
 }
 
+/// The address of an end, and what it takes for that of the other one.
+type Way = (SocketAddr, SocketAddr);
+
 /// Two ends, and what they have said.
 struct World {
     ends: [End; 2],
+    ways: [Way; 2],
     now: Instant,
     /// By whom, and the datagram.
     log: Vec<(usize, Vec<u8>)>,
@@ -94,6 +100,11 @@ fn capacity(mtu: Mtu) -> Capacity {
         mtu,
         room: 2 * mtu.bytes() as u16,
     }
+}
+
+fn way(own: &str, far: &str) -> Way {
+    let address = |text: &str| text.parse().expect("an address");
+    (address(own), address(far))
 }
 
 fn end(number: u64, key: Option<&str>) -> End {
@@ -118,6 +129,10 @@ impl World {
     fn new(a: Option<&str>, b: Option<&str>) -> Self {
         Self {
             ends: [end(1, a), end(2, b)],
+            ways: [
+                way("[fe80::1]:61515", "[fe80::2]:61515"),
+                way("[fe80::2]:61515", "[fe80::1]:61515"),
+            ],
             now: Instant::default(),
             log: Vec::new(),
             cut: [false; 2],
@@ -127,8 +142,10 @@ impl World {
     /// The datagram of a message of `from`, which the other end gets.
     fn send(&mut self, from: usize, cookie: u64, message: Message) {
         let mut buf = [0; MAX_LEN];
+        let (_, far) = self.ways[from];
+        let to = Destination::new(far, far);
         let len = message
-            .emit(cookie, self.ends[from].key.as_ref(), &mut buf)
+            .emit(cookie, self.ends[from].key.as_ref(), to, &mut buf)
             .expect("there is room");
         let datagram = buf[..len].to_vec();
         self.log.push((from, datagram.clone()));
@@ -140,9 +157,11 @@ impl World {
     /// Gives `datagram` to an end, and what that says to it to the other one.
     fn deliver(&mut self, to: usize, datagram: &[u8]) -> Result<Heard, Fault> {
         let end = &mut self.ends[to];
+        let (own, far) = self.ways[to];
+        let goal = Destination::new(own, far);
         let heard = end
             .line
-            .take(datagram, end.key.as_ref(), end.wanted, self.now)?;
+            .take(datagram, end.key.as_ref(), goal, end.wanted, self.now)?;
         end.count(heard.change);
         end.refused += usize::from(heard.refused);
         end.obstacles.extend(heard.obstacle);
@@ -215,10 +234,9 @@ impl End {
     }
 }
 
-/// What the kernel makes of the same Hello: see `rust/sib/fabric/key.rs`.
-#[test]
-fn a_tag_is_what_everybody_else_makes_of_it() {
-    let hello = Hello {
+/// That of `rust/sib/fabric/key.rs`.
+fn golden_hello() -> Hello {
+    Hello {
         guid: Guid::new(0x0102_0304_0506_0708),
         port: PortNum::new(3),
         mtu: Mtu::B4096,
@@ -227,10 +245,17 @@ fn a_tag_is_what_everybody_else_makes_of_it() {
         nonce: 0x2122_2324_2526_2728,
         echo: 0x3132_3334_3536_3738,
         tag: [0; TAG_LEN],
-    };
+    }
+}
+
+/// What the kernel makes of the same Hello: see `rust/sib/fabric/key.rs`.
+#[test]
+fn a_tag_is_what_everybody_else_makes_of_it() {
+    let hello = golden_hello();
     let mut buf = [0; MAX_LEN];
     let key = Key(b"a fabric key".into());
-    let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&key), &mut buf);
+    let to = Destination::default();
+    let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&key), to, &mut buf);
     assert_eq!(len, Ok(MAX_LEN));
     let (covered, tag) = Hello::split_tag(&buf).expect("whole");
     assert_eq!(covered.len(), 56);
@@ -481,6 +506,60 @@ fn what_was_recorded_disturbs_no_cable() {
     );
 }
 
+/// Somebody on the link has both ends say Hello to him, and passes on what they say.
+#[test]
+fn what_is_passed_on_at_a_link_brings_no_cable_up() {
+    let mut world = World::new(Some("key"), Some("key"));
+    world.ways = [
+        way("[fe80::1]:61515", "[fe80::a]:61515"),
+        way("[fe80::2]:61515", "[fe80::b]:61515"),
+    ];
+    world.run(5000);
+    assert_eq!(world.up(), [false; 2]);
+    for end in &world.ends {
+        assert_eq!((end.ups, end.obstacles.len()), (0, 1));
+        assert!(end.refused >= 20);
+    }
+    // Nor to another port, or to another address of the right one.
+    for far in ["[fe80::2]:61516", "[fe80::2:2]:61515"] {
+        world.ways[0].1 = far.parse().expect("an address");
+        world.run(1000);
+        assert_eq!(world.up(), [false; 2]);
+    }
+    // Elsewhere it may be a router that translates addresses.
+    world.ways = [
+        way("10.0.0.1:61515", "192.0.2.2:7000"),
+        way("[2001:db8::2]:61515", "[2001:db8::9]:61515"),
+    ];
+    world.run(1000);
+    assert_eq!(world.up(), [true; 2]);
+}
+
+/// By Python: `hmac.new(b"a fabric key", covered + IPv6Address("fe80::2").packed + b"\xf0\x4b", "sha256")`.
+const GOLDEN_ON_LINK: [u8; TAG_LEN] = [
+    0x32, 0x07, 0xe8, 0x4c, 0xa0, 0x0f, 0xd5, 0xc6, //
+    0xc6, 0xe9, 0xe1, 0x2d, 0x39, 0xf7, 0xa7, 0x56, //
+    0x76, 0x8e, 0x89, 0xc0, 0xac, 0x0e, 0x13, 0x5c, //
+    0xcb, 0x34, 0x13, 0x3a, 0xb9, 0x52, 0x29, 0xb7,
+];
+
+#[test]
+fn at_a_link_the_tag_covers_where_it_goes() {
+    let hello = golden_hello();
+    let key = Key(b"a fabric key".into());
+    let (_, far) = way("[fe80::1]:1", "[fe80::2]:61515");
+    let mut buf = [0; MAX_LEN];
+    let len = Message::HelloAck(hello).emit(
+        0x4142_4344_4546_4748,
+        Some(&key),
+        Destination::new(far, far),
+        &mut buf,
+    );
+    assert_eq!(len, Ok(MAX_LEN));
+    let (_, tag) = Hello::split_tag(&buf).expect("whole");
+    assert_eq!(tag, &GOLDEN_ON_LINK);
+}
+
 #[test]
 fn an_acknowledgement_counts_once() {
     let mut world = World::new(Some("key"), Some("key"));
@@ -509,9 +588,13 @@ impl Victim {
         let mut buf = [0; MAX_LEN];
         let cookie = self.end.line.cookie();
         let len = message
-            .emit(cookie, unkeyed, &mut buf)
+            .emit(cookie, unkeyed, Destination::default(), &mut buf)
             .expect("there is room");
-        let heard = self.end.line.take(&buf[..len], unkeyed, true, self.now);
+        let here = Destination::default();
+        let heard = self
+            .end
+            .line
+            .take(&buf[..len], unkeyed, here, true, self.now);
         let heard = heard.expect("it is legible");
         self.end.count(heard.change);
         heard
@@ -592,7 +675,7 @@ fn a_hello_with_another_cookie_is_a_new_life_only_if_that_answers() {
     let mut buf = [0; MAX_LEN];
     let unkeyed: Option<&Key> = None;
     assert_eq!(
-        Message::Hello(forged).emit(0, unkeyed, &mut buf),
+        Message::Hello(forged).emit(0, unkeyed, Destination::default(), &mut buf),
         Ok(MAX_LEN)
     );
     for _ in 0..50 {

@@ -3,7 +3,8 @@
 # vm: --kernel stock --timeout 300
 # vm-long: --kernel debug --timeout 900
 #
-# Who is on the layer 2 and no switch, and what he can say from a socket, without privileges.
+# Who is on the layer 2 and no switch: what he can say from a socket, without privileges, and
+# with a fabric key what he can pass on.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cables.sh"
@@ -36,6 +37,12 @@ user() {
 	ip netns exec "host$number" setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 }
 
+# dropped CAUSE: how many datagrams all switches have dropped for that.
+dropped() {
+	sed -n "s/^$1 //p" /sys/kernel/debug/sib/*/dropped | awk '{ sum += $1 } END { print sum }'
+}
+
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 as_it_comes
 run modprobe sib
 configfs_up
@@ -63,10 +70,16 @@ step "A host without a switch, and no key"
 # That is what a key is for.
 user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 20 || fail "this test cannot be a switch"
 
-step "The same with a key"
+step "The same, and one that passes on what others say, with a key"
 echo "a secret" >$CONFIG/key || fail "the key was not taken"
 within 60 switches sib1 2 || fail "the hosts have not found each other"
 ! user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 8 || fail "a stranger has no key and a cable"
+for address in fe80::a fe80::b; do
+	run ip -n host3 address add $address/64 dev eth0 nodad
+done
+refused=$(dropped key)
+! user 3 python3 -B /tmp/end.py relay eth0 "$(address 1)" "$(address 2)" 20 || fail "a stranger is between two switches"
+[ "$(dropped key)" -gt $((refused + 10)) ] || fail "the stranger has not been heard"
 within 60 switches sib1 2 || fail "a stranger has done harm"
 wait_active 60 sib1 sib2
 pair sib1 sib2 ibv_rc_pingpong -n 100

@@ -15,6 +15,7 @@
 mod message;
 
 pub use message::{
+    Destination,
     Mac,
     Message,
     MAX_LEN, //
@@ -263,8 +264,8 @@ impl Line {
         }
     }
 
-    /// Takes a control message, from the outer header on, which has come from where the cable leads to. `mac` is
-    /// the fabric key of this end; `wanted` says whether its port looks for a link.
+    /// Takes a control message, from the outer header on, which has come from where the cable leads to, and went `to`
+    /// there. `mac` is the fabric key of this end; `wanted` says whether its port looks for a link.
     ///
     /// # Errors
     ///
@@ -273,6 +274,7 @@ impl Line {
         &mut self,
         datagram: &[u8],
         mac: Option<&M>,
+        to: Destination,
         wanted: bool,
         now: Instant,
     ) -> Result<Heard, Fault> {
@@ -287,7 +289,7 @@ impl Line {
                 if !wanted && !self.is_up() {
                     return Ok(heard);
                 }
-                if !is_authentic(datagram, mac)? {
+                if !is_authentic(datagram, mac, to)? {
                     let refuse = Refuse {
                         reason: RefuseReason::Key,
                         echo: hello.nonce,
@@ -305,7 +307,7 @@ impl Line {
                 if !expected || hello.echo != self.nonce {
                     return Ok(heard);
                 }
-                if !is_authentic(datagram, mac)? {
+                if !is_authentic(datagram, mac, to)? {
                     return Ok(self.refuse(heard));
                 }
                 heard.change = self.meet(&hello, now);
@@ -461,10 +463,14 @@ impl Line {
 }
 
 /// Whether a Hello or its acknowledgement has the tag of the fabric key, if there is one.
-fn is_authentic<M: Mac>(datagram: &[u8], mac: Option<&M>) -> Result<bool, WireError> {
+fn is_authentic<M: Mac>(
+    datagram: &[u8],
+    mac: Option<&M>,
+    to: Destination,
+) -> Result<bool, WireError> {
     let Some(mac) = mac else { return Ok(true) };
     let (covered, tag) = Hello::split_tag(datagram)?;
-    Ok(mac.verify(covered, tag))
+    Ok(to.cover(covered, |all| mac.verify(all, tag)))
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -506,9 +512,10 @@ mod tests {
     /// Delivers `message`, which was sent to `cookie`.
     fn deliver(to: &mut Line, cookie: u64, message: Message, now: Instant) -> Heard {
         let mut buf = [0; MAX_LEN];
-        let len = message.emit(cookie, NO_KEY, &mut buf).unwrap_or(0);
+        let here = Destination::default();
+        let len = message.emit(cookie, NO_KEY, here, &mut buf).unwrap_or(0);
         let bytes = buf.get(..len).unwrap_or_default();
-        to.take(bytes, NO_KEY, true, now).unwrap_or_default()
+        to.take(bytes, NO_KEY, here, true, now).unwrap_or_default()
     }
 
     /// What `a` has to say now, and the answer of `b` to that.

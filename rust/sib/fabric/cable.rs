@@ -30,6 +30,7 @@ use proto::fabric::line::{
     self,
     Capacity,
     Change,
+    Destination,
     Line,
     Message,
     Obstacle,
@@ -132,8 +133,9 @@ pub(super) const fn reason(obstacle: Obstacle) -> &'static str {
 /// The datagram of a message.
 fn datagram(parcel: &Parcel) -> Option<Skb> {
     let mut buf = [0; line::MAX_LEN];
-    let message = &parcel.message;
-    let len = message.emit(parcel.cookie, parcel.key.as_deref(), &mut buf);
+    let (message, remote) = (&parcel.message, parcel.way.path.remote());
+    let to = Destination::new(remote, remote);
+    let len = message.emit(parcel.cookie, parcel.key.as_deref(), to, &mut buf);
     let bytes = buf.get(..len.ok()?)?;
     let mut skb = Skb::alloc(bytes.len()).ok()?;
     skb.append(bytes)?;
@@ -458,7 +460,7 @@ impl Fabric {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
             let port = state.cable_to(ends.from).ok_or(Dropped::Stranger)?;
-            state.on_control(port, datagram)?
+            state.on_control(port, datagram, ends.to)?
         };
         for parcel in reaction.parcels.iter().flatten() {
             self.send_message(cx, irqs, parcel);
@@ -548,13 +550,19 @@ impl State {
             .any(|(_, cable)| cable.origin == Origin::Configured && cable.line.peer() == Some(guid))
     }
 
-    /// A control message has come over the cable of `port`. What that leads to.
-    fn on_control(&mut self, port: PortNum, datagram: &[u8]) -> Result<Reaction, Dropped> {
+    /// A control message has come over the cable of `port`, sent `to` there. What that leads to.
+    fn on_control(
+        &mut self,
+        port: PortNum,
+        datagram: &[u8],
+        to: SocketAddr,
+    ) -> Result<Reaction, Dropped> {
         let wanted = self.wants_link(port);
         let cable = self.cable(port).ok_or(Dropped::Stranger)?;
+        let to = Destination::new(to, cable.way.path.remote());
         let heard = cable
             .line
-            .take(datagram, cable.key.as_deref(), wanted, now())?;
+            .take(datagram, cable.key.as_deref(), to, wanted, now())?;
         let answer = heard.answer;
         let parcels = [
             answer.and_then(|(cookie, message)| cable.parcel(cookie, message)),

@@ -165,6 +165,7 @@ mod tests {
     use super::*;
     use proto::fabric::line::{
         self,
+        Destination,
         Message, //
     };
     use wire::outer::control::Hello;
@@ -195,7 +196,8 @@ mod tests {
         };
         let key = Key::new(b"a fabric key")?.ok_or(EINVAL)?;
         let mut buf = [0; line::MAX_LEN];
-        let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&*key), &mut buf);
+        let to = Destination::default();
+        let len = Message::HelloAck(hello).emit(0x4142_4344_4546_4748, Some(&*key), to, &mut buf);
         assert_eq!(len, Ok(line::MAX_LEN));
         let (covered, tag) = Hello::split_tag(&buf).map_err(|_| EINVAL)?;
         assert_eq!(tag, &GOLDEN);

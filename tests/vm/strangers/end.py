@@ -3,8 +3,10 @@
 """Says what a switch says to others, from sockets that anybody may open.
 
     end.py join NETDEV PORT REMOTE SECONDS   brings up a cable to the switch at REMOTE, from a port of its own
+    end.py relay NETDEV A B SECONDS          brings up one from the switch at A to that at B, by passing on what
+                                             they say
 
-It tells of itself by beacons, and succeeds if the cable comes up.
+Both tell of themselves by beacons. They succeed if the cable comes up.
 """
 
 import random
@@ -86,9 +88,34 @@ def join(netdev, port, remote, seconds):
     return False
 
 
+def relay(netdev, first, second, seconds):
+    """Whether the two have a cable this way."""
+    scope = socket.if_nametoindex(netdev)
+    rng = random.Random()
+    remotes = [(remote, PORT, 0, scope) for remote in (first, second)]
+    socks = [opened(address, PORT, scope) for address in ("fe80::a", "fe80::b")]
+    alive = [False, False]
+    end = time.monotonic() + seconds
+    told = 0
+    while time.monotonic() < end and not all(alive):
+        if time.monotonic() >= told + 1:
+            told = time.monotonic()
+            for sock, remote in zip(socks, remotes):
+                sock.sendto(beacon(rng.getrandbits(64), PORT), remote)
+        for sock in select.select(socks, [], [], 0.2)[0]:
+            at = socks.index(sock)
+            datagram, source = sock.recvfrom(65536)
+            # Beacons for all nodes are of no use.
+            if source[0].partition("%")[0] != remotes[at][0] or kind_of(datagram) == BEACON:
+                continue
+            alive[at] |= kind_of(datagram) == KEEPALIVE
+            socks[1 - at].sendto(datagram, remotes[1 - at])
+    return all(alive)
+
+
 def main():
     _, what, netdev, one, other, seconds = sys.argv
-    up = {"join": join}[what](netdev, one, other, float(seconds))
+    up = {"join": join, "relay": relay}[what](netdev, one, other, float(seconds))
     print("the cable is up" if up else "there is no cable")
     sys.exit(0 if up else 1)
 

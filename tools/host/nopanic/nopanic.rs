@@ -12,7 +12,9 @@ pub mod agent;
 pub mod sm;
 pub mod transport;
 
+use core::net::SocketAddr;
 use proto::fabric::line::{
+    Destination,
     Fault,
     Heard,
     Line,
@@ -255,11 +257,17 @@ pub fn hear(
     line: &mut Line,
     datagram: &[u8],
     key: Option<&OpaqueKey>,
+    to: Destination,
     now: Instant,
 ) -> Result<Heard, Fault> {
-    line.take(datagram, key, true, now)
+    line.take(datagram, key, to, true, now)
 }
 
-pub fn say(message: &Message, key: Option<&OpaqueKey>, buf: &mut [u8]) -> Result<usize, WireError> {
-    message.emit(1, key, buf)
+pub fn say(
+    message: &Message,
+    key: Option<&OpaqueKey>,
+    (to, far): (SocketAddr, SocketAddr),
+    buf: &mut [u8],
+) -> Result<usize, WireError> {
+    message.emit(1, key, Destination::new(to, far), buf)
 }
