@@ -55,7 +55,7 @@ pub(crate) const MAX_QP_WR: u32 = 16_384;
 /// Completion queues of an HCA.
 pub(crate) const MAX_CQ: u32 = 65_535;
 /// Entries of a completion queue.
-pub(crate) const MAX_CQE: u32 = 65_535;
+pub(crate) const MAX_CQE: u32 = 524_287;
 /// Memory regions of a protection domain.
 pub(crate) const MAX_MR: u32 = 65_535;
 /// Memory windows of a protection domain. They share the keys with memory regions.

@@ -22,6 +22,9 @@
 #define ROUNDS 200
 #define BATCH 8
 #define LARGEST 500
+/* More than 16 bits count. */
+#define DEEP 70000
+#define CHAIN 16
 /* An address that no program has memory at. */
 #define NOWHERE 8
 
@@ -105,6 +108,33 @@ static void test_resize_cq(const char *test)
 	expect_none(test, cq);
 	check(ibv_resize_cq(cq, devices[0].attr.max_cqe + 1) == EINVAL,
 	      "%s: a size beyond max_cqe is taken", test);
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+/* One queue for the completions of very many queue pairs. Work of one in error
+ * completes at once, and so fills it. */
+static void test_deep_cq(const char *test)
+{
+	struct ibv_send_wr wrs[CHAIN];
+	struct ibv_cq *cq;
+
+	begin(false);
+	cq = bench.a.send_cq;
+	resize(test, cq, DEEP);
+	end_to(&bench.a, IBV_QPS_ERR);
+	for (int first = 0; first < DEEP; first += CHAIN) {
+		for (int i = 0; i < CHAIN; i++)
+			wrs[i] = (struct ibv_send_wr){
+				.wr_id = SEND + first + i,
+				.next = i < CHAIN - 1 ? &wrs[i + 1] : NULL,
+				.opcode = IBV_WR_SEND,
+			};
+		post_send(&bench.a, wrs);
+	}
+	resize(test, cq, devices[0].attr.max_cqe);
+	expect_run(test, cq, SEND, DEEP, IBV_WC_WR_FLUSH_ERR);
+	expect_none(test, cq);
 	expect_event(test, &devices[0], -1);
 	bench_destroy(&bench);
 }
@@ -523,6 +553,7 @@ static const struct {
 } tests[] = {
 	{ "size of a completion queue", test_resize_cq },
 	{ "size of an armed completion queue", test_resize_armed },
+	{ "a completion queue for very many", test_deep_cq },
 	{ "size of busy completion queues", test_resize_busy },
 	{ "solicited completions", test_solicited },
 	{ "solicited messages", test_solicited_messages },
