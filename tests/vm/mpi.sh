@@ -22,6 +22,10 @@ END
 chmod +x $RANK
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI has windows by UCX on devices that it knows by name (mlx5), and by something else on others.
+export OMPI_MCA_osc=ucx
+# Otherwise UCX asks for a flush at the far side, which it has for mlx5 alone, and complains of that.
+export UCX_FENCE_MODE=weak
 
 # ranks COUNT PML COMMAND [ARG]...: runs COMMAND in so many processes, whose MPI uses that layer, and adds what the
 # ports have sent meanwhile to SENT.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Checks what ranks of MPI have from each other: messages of many sizes, and collective
-operations."""
+"""Checks what ranks of MPI have from each other: messages of many sizes, collective operations,
+and what each does to memory of another one (windows)."""
 
 import array
 import sys
@@ -55,9 +55,43 @@ def collectives():
     check(rooms == b"".join(pattern(peer, me, size) for peer in range(ranks)), "all to all")
 
 
+def windows():
+    """Each writes to the next one and reads from the one after it; all count at the first one."""
+    count, rounds = 1000, 50
+    memory = array.array("q", bytes(8 * 2 * count))
+    window = MPI.Win.Create(memory, memory.itemsize, comm=world)
+    ours, theirs = array.array("q", range(me * count, (me + 1) * count)), array.array("q", bytes(8 * count))
+    window.Fence()
+    window.Put(ours, (me + 1) % ranks, target=count)
+    window.Fence()
+    writer = (me - 1) % ranks
+    check(list(memory[count:]) == list(range(writer * count, (writer + 1) * count)), f"what {writer} has put")
+    window.Get(theirs, (me + 2) % ranks, target=count)
+    window.Fence()
+    writer = (me + 1) % ranks
+    check(list(theirs) == list(range(writer * count, (writer + 1) * count)), "what was got")
+
+    one, before, counts = array.array("q", [1]), array.array("q", [0]), []
+    window.Lock_all()
+    for _ in range(rounds):
+        window.Fetch_and_op(one, before, 0, 0, MPI.SUM)
+        window.Flush(0)
+        counts.append(before[0])
+    window.Unlock_all()
+    everybody = sorted(value for rank in world.allgather(counts) for value in rank)
+    check(everybody == list(range(ranks * rounds)), "counts")
+
+    new, old = array.array("q", [-1 - me]), array.array("q", [ranks * rounds])
+    window.Lock(0)
+    window.Compare_and_swap(new, old, before, 0, 0)
+    window.Unlock(0)
+    check(sum(world.allgather(before[0] == old[0])) == 1, "one of all swaps")
+    window.Free()
+
+
 def main():
     """All of it."""
-    for what in (messages, collectives):
+    for what in (messages, collectives, windows):
         what()
         world.Barrier()
         if me == 0:
