@@ -133,7 +133,6 @@ impl Pace {
 #[kernel::macros::kunit_tests(sib_pace)]
 mod tests {
     use super::*;
-    use kernel::prelude::*;
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros.saturating_mul(1_000))
