@@ -151,6 +151,10 @@ pub(super) struct Requester<S> {
     before: Mark,
     retries_left: u8,
     rnr_retries_left: u8,
+    /// Since when the peer is not ready.
+    refused: Option<Instant>,
+    /// Until when the peer has asked for a pause, the last time that it did.
+    asked_until: Instant,
     timer: Timer,
     reminder: Reminder,
     /// What a reminder may have been wrong about.
@@ -193,6 +197,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             before: Mark::default(),
             retries_left: 0,
             rnr_retries_left: 0,
+            refused: None,
+            asked_until: Instant::from_nanos(0),
             timer: Timer::Off,
             reminder: Reminder::default(),
             doubt: None,

@@ -14,7 +14,10 @@ use crate::world::{
     Node, //
 };
 use proptest::prelude::*;
-use proto::time::Instant;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use proto::transport::{
     RxDrop,
     SendOp,
@@ -171,6 +174,81 @@ fn new_receives_are_announced_to_who_may_wait() {
     let now = one.qp.next_deadline().unwrap();
     one.qp.on_timeout(now, &mut one.host);
     assert_eq!(one.poll_all(now.nanos()).len(), 4);
+}
+
+/// Has a peer without a receive be asked again when the pause is over: how long that was, from `now` on, in microseconds.
+fn refused_again(one: &mut Node, two: &mut Node, now: &mut Instant) -> u64 {
+    let due = one.qp.next_deadline().unwrap();
+    let pause = (due.nanos() - now.nanos()) / 1000;
+    *now = due;
+    one.qp.on_timeout(due, &mut one.host);
+    let packets = one.poll_all(due.nanos());
+    assert_eq!(packets.len(), 1);
+    let _ = two.take(due.nanos(), &packets[0]);
+    for refusal in two.poll_all(due.nanos()) {
+        let _ = one.take(due.nanos(), &refusal);
+    }
+    pause
+}
+
+/// Pauses of 10 us for ever leave a processor no time for anything else.
+#[test]
+fn who_is_refused_for_ever_asks_less_and_less() {
+    // Without flow control nothing tells that the peer is ready.
+    let [mut one, mut two] = pair(|_| {});
+    two.qp.config_mut().srq = true;
+    for wr_id in 0..6 {
+        post(&mut one, wr_id, SendOp::Send, 10);
+    }
+    let mut now = Instant::from_nanos(0);
+    let first = one.poll_all(0);
+    deliver(&mut two, &first);
+    deliver(&mut one, &two.poll_all(0));
+    let pauses: Vec<u64> = std::iter::repeat_with(|| refused_again(&mut one, &mut two, &mut now))
+        .take(60)
+        .collect();
+    assert_eq!(pauses[..5], [10; 5]);
+    let passed = pauses.iter().scan(0, |passed, pause| {
+        *passed += pause;
+        Some(*passed)
+    });
+    for (passed, next) in passed.zip(&pauses[1..]).skip(4) {
+        assert!(next.abs_diff((passed / 4).min(64_000)) <= 10);
+    }
+    assert_eq!(pauses[59], 64_000);
+    assert_eq!(one.qp.progress().rnr_retries_left, 7);
+    // All goes on at once when the first message is taken.
+    recvs(&mut two, 6);
+    refused_again(&mut one, &mut two, &mut now);
+    assert_eq!(one.host.sent.len(), 1);
+    assert_eq!(one.poll_all(now.nanos()).len(), 5);
+}
+
+/// Such a peer is asked again when it is ready, if it says so.
+#[test]
+fn an_announcement_ends_a_pause_that_has_grown() {
+    let [mut one, mut two] = pair(|_| {});
+    recvs(&mut two, 1);
+    for wr_id in 0..2 {
+        post(&mut one, wr_id, SendOp::Send, 10);
+    }
+    let mut now = Instant::from_nanos(0);
+    for _ in 0..2 {
+        deliver(&mut two, &one.poll_all(0));
+        deliver(&mut one, &two.poll_all(0));
+    }
+    while refused_again(&mut one, &mut two, &mut now) < 20_000 {}
+    recvs(&mut two, 1);
+    assert!(two.qp.receives_posted(1));
+    let news = two.poll_all(now.nanos());
+    assert_eq!(one.take(now.nanos(), &news[0]), Err(RxDrop::Stale));
+    let due = one.qp.next_deadline().unwrap();
+    assert_eq!(due, now.after(Duration::from_nanos(10_000)));
+    let packets = one.poll_all(due.nanos());
+    assert_eq!(packets.len(), 1);
+    deliver(&mut two, &packets);
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2);
 }
 
 #[test]

@@ -60,10 +60,11 @@ impl Credits {
         self.begun = self.begun.wrapping_add(1) & MASK;
     }
 
-    /// The peer has acknowledged something; `all` if that is everything.
-    pub(super) fn on_aeth(&mut self, aeth: &Aeth, all: bool) {
+    /// The peer has acknowledged something; `all` if that is everything. Returns whether more messages may begin.
+    pub(super) fn on_aeth(&mut self, aeth: &Aeth, all: bool) -> bool {
+        let before = self.limit;
         let Syndrome::Ack { credits } = aeth.syndrome else {
-            return;
+            return false;
         };
         if all {
             self.begun = aeth.msn & MASK;
@@ -76,6 +77,7 @@ impl Credits {
                 Some(if is_after(told, limit) { told } else { limit })
             }
         };
+        self.limit != before
     }
 }
 

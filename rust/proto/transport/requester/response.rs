@@ -46,7 +46,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let is_ack = header.bth.opcode.operation() == Operation::Ack;
         if psn.sub(self.acked) >= self.sent_end.sub(self.acked) {
             if let Some(aeth) = header.aeth.filter(|_| is_ack && psn == self.acked.back(1)) {
-                self.credits.on_aeth(&aeth, false);
+                if self.credits.on_aeth(&aeth, false) {
+                    self.end_patience();
+                }
             }
             return Err(RxDrop::Stale);
         }

@@ -2,6 +2,12 @@
 
 //! Waiting for the peer, and asking again.
 //!
+//! The pause that a peer asks for may be as short as 10 µs, which is less than it takes to ask again here. If that went
+//! on for ever, as it may, a processor would do nothing else, and the program that is to post the receive work request
+//! perhaps not get it. The pause is the shortest one that is right (IBA "RNR NAK Timer"), so it grows until the peer
+//! says that it is ready. One that does not say so is asked again when a fourth of the time is over that it has taken. And
+//! a peer that was not ready is sent a single packet, until it takes that.
+//!
 //! Source: IBA "Transport Timer", "Retry Counters", "RNR NAK".
 
 use super::{
@@ -24,6 +30,12 @@ use crate::transport::wc::WcStatus;
 use crate::transport::wqe::SendEntry;
 use core::ops::DerefMut;
 use wire::timer;
+
+/// A peer that is asked for ever has such a part of the time that it was not ready for a pause, at least.
+const PATIENCE_SHIFT: u32 = 2;
+
+/// The longest pause that it does not ask for.
+const LONGEST: Duration = Duration::from_millis(64);
 
 /// What the requester waits for, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +80,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     pub(in crate::transport) fn renew(&mut self, config: &QpConfig) {
         self.retries_left = config.retry_cnt;
         self.rnr_retries_left = config.rnr_retry;
+        self.refused = None;
         self.repaired = None;
     }
 
@@ -199,6 +212,19 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         matches!(self.timer, Timer::Rnr(_)) && self.cursor_psn == self.acked
     }
 
+    /// The peer says that it is ready: nothing but the pause that it has asked for is waited for.
+    pub(super) fn end_patience(&mut self) {
+        self.refused = None;
+        if let Timer::Rnr(at) = self.timer {
+            self.timer = Timer::Rnr(at.min(self.asked_until));
+        }
+    }
+
+    /// Whether the peer is not ready, as far as it has said.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
     /// The peer was not ready for the oldest work request, and asks for a pause. It did answer, so the count of
     /// questions without an answer begins anew.
     pub(super) fn pause(&mut self, now: Instant, code: u8, config: &QpConfig, env: &mut impl Env) {
@@ -210,8 +236,15 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
         self.retries_left = config.retry_cnt;
         self.go_back(now, config);
-        let delay = Duration::from_nanos(timer::rnr_delay_ns(code));
-        self.timer = Timer::Rnr(now.after(delay));
+        let asked = Duration::from_nanos(timer::rnr_delay_ns(code));
+        self.asked_until = now.after(asked);
+        let since = *self.refused.get_or_insert(now);
+        let grown = match config.rnr_retry {
+            RNR_RETRY_INFINITE => now.nanos().saturating_sub(since.nanos()) >> PATIENCE_SHIFT,
+            _ => 0,
+        };
+        let grown = Duration::from_nanos(grown).min(LONGEST);
+        self.timer = Timer::Rnr(now.after(asked.max(grown)));
         self.reminder.disarm();
     }
 

@@ -174,7 +174,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     fn room(&self, config: &QpConfig) -> u32 {
         if self.qp_type == QpType::Rc {
             let unacked = self.cursor_psn.sub(self.acked);
-            self.window.packets(config).saturating_sub(unacked)
+            let window = match self.is_refused() {
+                true => 1,
+                false => self.window.packets(config),
+            };
+            window.saturating_sub(unacked)
         } else {
             u32::MAX
         }
