@@ -80,7 +80,10 @@ enum sib_cm_kind {
 	SIB_CM_DATAGRAMS,
 };
 
-/* LISTEN: EADDRINUSE if somebody does; EACCES for a service ID of rdma_cm or SDP. */
+/*
+ * LISTEN: EADDRINUSE if somebody does; EACCES for a service ID of rdma_cm or SDP, or one that ib_cm gives away (whose
+ * first byte is 2, but for 0x02ff).
+ */
 struct sib_cm_listen {
 	__u64 service_id;
 	__u32 id;
