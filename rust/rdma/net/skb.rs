@@ -212,6 +212,7 @@ impl Skb {
         // SAFETY: A packet with room is linear, so that many writable bytes follow its data, and nobody else has
         // access to them: a received packet is private to us from its tail on, as clones have their own length.
         let room = unsafe { core::slice::from_raw_parts_mut(start, len) };
+        // INVARIANT: There are none before.
         let mut tail = Tail { room };
         fill(&mut tail)?;
         if !tail.room.is_empty() {
@@ -219,7 +220,8 @@ impl Skb {
         }
         // SAFETY: There is room.
         let bytes = unsafe { self.put(len) }?;
-        // SAFETY: The packet has `len` bytes there, which have been written, and `self` is borrowed.
+        // SAFETY: The packet has `len` bytes there, which have been written by the invariant of `tail`, and `self` is
+        // borrowed.
         Some(unsafe { core::slice::from_raw_parts_mut(bytes, len) })
     }
 
@@ -275,46 +277,57 @@ impl Skb {
 }
 
 /// The end of a packet, while it is being written.
+///
+/// # Invariants
+///
+/// All bytes before `room` have been written.
 pub struct Tail<'a> {
-    /// What has not been written yet. All before it has.
+    /// What has not been written yet.
     room: &'a mut [MaybeUninit<u8>],
 }
 
 impl Tail<'_> {
-    /// Takes the next `len` bytes to write.
+    /// Has `write` write the next `len` bytes. If there are fewer, or it returns `None`, all are still to be written.
     #[inline]
-    fn take(&mut self, len: usize) -> Option<&mut [MaybeUninit<u8>]> {
-        let room = core::mem::take(&mut self.room);
-        let (bytes, rest) = room.split_at_mut_checked(len)?;
-        self.room = rest;
-        Some(bytes)
-    }
-
-    /// Writes `data`; `None` if there is no room.
-    #[inline]
-    pub fn write(&mut self, data: &[u8]) -> Option<()> {
-        let bytes = self.take(data.len())?.as_mut_ptr();
-        // SAFETY: Both have `data.len()` bytes, and a slice that is borrowed mutably overlaps no other.
-        unsafe { sib_bindings::sib_helper_copy(bytes.cast(), data.as_ptr().cast(), data.len()) };
+    fn fill(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<()>,
+    ) -> Option<()> {
+        write(self.room.get_mut(..len)?)?;
+        // INVARIANT: So many bytes more have been written.
+        (_, self.room) = core::mem::take(&mut self.room).split_at_mut_checked(len)?;
         Some(())
     }
 
-    /// Writes `len` bytes of `packet`, which has them, from `from` on; `None` if there is no room.
+    /// Writes `data`; `None` and nothing happens if there is no room.
+    #[inline]
+    pub fn write(&mut self, data: &[u8]) -> Option<()> {
+        self.fill(data.len(), |bytes| {
+            let to = bytes.as_mut_ptr();
+            // SAFETY: Both have `data.len()` bytes, and a slice that is borrowed mutably overlaps no other.
+            unsafe { sib_bindings::sib_helper_copy(to.cast(), data.as_ptr().cast(), data.len()) };
+            Some(())
+        })
+    }
+
+    /// Writes `len` bytes of `packet` from `from` on; `None` if it has fewer, or there is no room.
     fn write_packet(&mut self, packet: &Skb, from: usize, len: usize) -> Option<()> {
         let from = u32::try_from(from).ok()?;
-        let bytes = self.take(len)?;
-        let len = u32::try_from(bytes.len()).ok()?;
-        let to = bytes.as_mut_ptr().cast();
-        // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet.
-        let all = unsafe { sib_bindings::sib_helper_skb_copy(packet.raw.as_ptr(), from, to, len) };
-        all.then_some(())
+        self.fill(len, |bytes| {
+            let len = u32::try_from(bytes.len()).ok()?;
+            let to = bytes.as_mut_ptr().cast();
+            // SAFETY: The packet is live by its invariant, and `bytes` are that many, of another packet.
+            let all =
+                unsafe { sib_bindings::sib_helper_skb_copy(packet.raw.as_ptr(), from, to, len) };
+            all.then_some(())
+        })
     }
 
     /// Writes all that `region` holds; `None` if there is no room.
     #[inline]
     pub fn write_region(&mut self, region: &Region<'_>) -> Option<()> {
-        let bytes = self.take(region.len())?;
-        region.copy_out_uninit(0, bytes).ok()
+        self.fill(region.len(), |bytes| region.copy_out_uninit(0, bytes).ok())
     }
 }
 
@@ -322,5 +335,31 @@ impl Drop for Skb {
     fn drop(&mut self) {
         // SAFETY: The reference is ours by the invariant.
         unsafe { sib_bindings::sib_helper_skb_free(self.raw.as_ptr()) }
+    }
+}
+
+#[kunit_tests(sib_rdma_skb)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_written_is_appended() -> Result {
+        let mut packet = Skb::alloc(8)?;
+        assert!(packet.append_with(8, |_| Some(())).is_none());
+        assert!(packet.append_with(8, |tail| tail.write(&[1; 7])).is_none());
+        // Nobody looks at what it says.
+        let ignored = packet.append_with(8, |tail| {
+            let _ = tail.write(&[1; 9]);
+            Some(())
+        });
+        assert!(ignored.is_none());
+        assert!(packet.is_empty());
+        let again = packet.append_with(8, |tail| {
+            let refused = tail.write(&[1; 9]).is_none();
+            tail.write(&[2; 8]).filter(|()| refused)
+        });
+        assert!(again.is_some());
+        assert_eq!(packet.contiguous(), Some(&[2; 8][..]));
+        Ok(())
     }
 }
