@@ -5,7 +5,11 @@
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
 use crate::mem::Region;
-use crate::sync::IrqsOn;
+use crate::sync::{
+    Cx,
+    IrqsOn,
+    Unlocked, //
+};
 use core::mem::{
     ManuallyDrop,
     MaybeUninit, //
@@ -51,9 +55,10 @@ impl SkbPool {
     ///
     /// `ENOMEM`, also if `len` exceeds what a page of the pool holds, which is a little less than 32 KiB.
     #[inline]
-    pub fn alloc(&self, len: usize, _irqs: IrqsOn<'_>) -> Result<Skb> {
+    pub fn alloc(&self, len: usize, _cx: &mut Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) -> Result<Skb> {
         let len = u32::try_from(len).map_err(|_| ENOMEM)?;
-        // SAFETY: The pool is live by the invariant, and interrupts are on.
+        // SAFETY: The pool is live by the invariant. No lock of the hierarchy is held and interrupts were on at entry,
+        // so they are on.
         let raw = unsafe { sib_bindings::sib_helper_skb_pool_alloc(self.raw.as_ptr(), len) };
         // INVARIANT: Fresh, unless null.
         Ok(Skb {
@@ -166,11 +171,20 @@ impl Skb {
     /// # Errors
     ///
     /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
-    pub fn copy(&self, from: usize, len: usize, pool: &SkbPool, irqs: IrqsOn<'_>) -> Result<Self> {
+    pub fn copy(
+        &self,
+        from: usize,
+        len: usize,
+        pool: &SkbPool,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) -> Result<Self> {
         from.checked_add(len)
             .filter(|end| *end <= self.len())
             .ok_or(EINVAL)?;
-        let mut copy = pool.alloc(len, irqs).or_else(|_| Self::alloc(len))?;
+        let mut copy = pool
+            .alloc(len, cx, irqs)
+            .or_else(|_| Self::alloc(len))?;
         copy.append_with(len, |tail| tail.write_packet(self, from, len))
             .ok_or(EINVAL)?;
         Ok(copy)

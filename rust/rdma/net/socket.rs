@@ -571,9 +571,12 @@ mod tests {
         assert!(batch.segment(100_000).is_none());
         assert!(batch.segment(1024).is_some());
         socket.send(batch, &path, &mut cx, irqs)?;
-        let pooled = |size, count| fill(socket.pool().alloc(size * count, irqs)?, size, count);
-        socket.send(pooled(200, 1)?, &path, &mut cx, irqs)?;
-        let mut batch = pooled(1024, 4)?;
+        let pooled = |size, count, cx: &mut Cx<'_, Unlocked>| {
+            fill(socket.pool().alloc(size * count, cx, irqs)?, size, count)
+        };
+        let packet = pooled(200, 1, &mut cx)?;
+        socket.send(packet, &path, &mut cx, irqs)?;
+        let mut batch = pooled(1024, 4, &mut cx)?;
         assert!(batch.segment(1024).is_some());
         socket.send(batch, &path, &mut cx, irqs)?;
         sink.done.wait_for_completion();

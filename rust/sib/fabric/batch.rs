@@ -146,7 +146,7 @@ impl Outbox {
                 let left = segment.span.checked_sub(at)?.saturating_add(order.more) as usize;
                 let pool = way.endpoint.socket.pool();
                 let row = row(size, reader.room);
-                Some(Batch::new(size, row, left, way.segments, (pool, irqs))?)
+                Some(Batch::new(size, row, left, way.segments, (pool, cx, irqs))?)
             };
             if let Some(batch) = batch {
                 self.flush(cx, irqs);
@@ -248,7 +248,7 @@ impl Batch {
         row: usize,
         count: usize,
         segments: bool,
-        (pool, irqs): (&SkbPool, IrqsOn<'_>),
+        (pool, cx, irqs): (&SkbPool, &mut Cx<'_, Unlocked>, IrqsOn<'_>),
     ) -> Option<Self> {
         let bytes = |count: usize| {
             let starts = count.div_ceil(row).saturating_mul(outer::LEN);
@@ -262,7 +262,7 @@ impl Batch {
         };
         let wanted = bytes(most).min(BATCH_BYTES);
         let many = wanted.max(SMALL_BATCH_BYTES).max(bytes(1));
-        match pool.alloc(many, irqs) {
+        match pool.alloc(many, cx, irqs) {
             Ok(skb) => Some(Self::of(skb, size, row, many)),
             Err(_) => Self::single(size, row),
         }
@@ -435,10 +435,10 @@ mod tests {
 
     /// A batch for `count` packets, and how many it takes.
     fn taken(row: usize, count: usize, segments: bool) -> Result<usize> {
-        let (_, sleepable) = rdma::sync::test_context();
+        let (mut cx, sleepable) = rdma::sync::test_context();
         let pool = SkbPool::new()?;
-        let mut batch =
-            Batch::new(SIZE, row, count, segments, (&pool, sleepable.irqs_on())).ok_or(ENOMEM)?;
+        let memory = (&pool, &mut cx, sleepable.irqs_on());
+        let mut batch = Batch::new(SIZE, row, count, segments, memory).ok_or(ENOMEM)?;
         while batch.takes(SIZE) {
             let start = if batch.begins_datagram() {
                 outer::LEN

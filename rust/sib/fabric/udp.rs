@@ -218,7 +218,7 @@ impl Fabric {
         let mut at: usize = 0;
         while at < batch.len() {
             let len = batch.len().wrapping_sub(at).min(most);
-            let copy = |len| batch.copy(at, len, pool, irqs);
+            let mut copy = |len| batch.copy(at, len, pool, cx, irqs);
             let Ok(part) = copy(len).or_else(|_| copy(len.min(stride))) else {
                 self.account.dropped(Dropped::Memory);
                 at = at.saturating_add(stride.max(1));
