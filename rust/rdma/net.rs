@@ -25,6 +25,8 @@ pub use notifier::{
     Notify, //
 };
 pub use skb::{
+    Packet,
+    Received,
     Skb,
     SkbPool,
     Tail, //

@@ -56,7 +56,7 @@ impl Lane {
         let mut path = core::ptr::null();
         // SAFETY: The queue is initialised.
         let skb = unsafe { sib_bindings::sib_helper_lane_take(self.queue.get(), &mut path) };
-        // SAFETY: By the invariant the queue had the only reference to the packet.
+        // SAFETY: By the invariant `put` has put it there.
         let packet = unsafe { Skb::from_raw(NonNull::new(skb)?) };
         // SAFETY: By the invariant this is the count that `put` gave away.
         Some((packet, unsafe { Arc::from_raw(path.cast()) }))

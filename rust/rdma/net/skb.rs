@@ -14,6 +14,7 @@ use core::mem::{
     ManuallyDrop,
     MaybeUninit, //
 };
+use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -61,9 +62,8 @@ impl SkbPool {
         // so they are on.
         let raw = unsafe { sib_bindings::sib_helper_skb_pool_alloc(self.raw.as_ptr(), len) };
         // INVARIANT: Fresh, unless null.
-        Ok(Skb {
-            raw: NonNull::new(raw).ok_or(ENOMEM)?,
-        })
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        Ok(Skb(Packet { raw }))
     }
 }
 
@@ -74,64 +74,24 @@ impl Drop for SkbPool {
     }
 }
 
-/// A packet.
+/// A packet, as far as it is to be read.
 ///
-/// A packet to send is made by [`SkbPool::alloc`] or [`Self::alloc`] with room for all of it, and filled by the
-/// `append` methods. One that was received holds the payload of a datagram, or of several: see [`Self::datagram_len`].
-///
-/// Dropping frees the packet and counts it as lost; [`Self::consume`] frees it without. Both are allowed in
-/// any context.
+/// Dropping frees it and counts it as lost; [`Skb::consume`] and [`Received::consume`] free it without. Both are allowed
+/// in any context.
 ///
 /// # Invariants
 ///
-/// `raw` is a packet that nobody else has a reference to; its data may be shared with clones, which are read
-/// only.
-pub struct Skb {
+/// `raw` is a packet that nobody else has a reference to, and whose data nobody else writes to.
+pub struct Packet {
     raw: NonNull<bindings::sk_buff>,
 }
 
 // SAFETY: A packet may be handed from context to context.
-unsafe impl Send for Skb {}
+unsafe impl Send for Packet {}
 // SAFETY: The methods that take `&self` only read.
-unsafe impl Sync for Skb {}
+unsafe impl Sync for Packet {}
 
-impl Skb {
-    /// Allocates an empty packet with room for `len` bytes and the headers below. Callable in any context.
-    pub fn alloc(len: usize) -> Result<Self> {
-        let len = u32::try_from(len).map_err(|_| EMSGSIZE)?;
-        if len > MAX_LINEAR {
-            return Err(EMSGSIZE);
-        }
-        // SAFETY: Callable in any context.
-        let raw = unsafe { sib_bindings::sib_helper_skb_alloc(len) };
-        // INVARIANT: Fresh, unless null.
-        Ok(Self {
-            raw: NonNull::new(raw).ok_or(ENOMEM)?,
-        })
-    }
-
-    /// Takes over a packet.
-    ///
-    /// # Safety
-    ///
-    /// `raw` is a packet whose only reference is the caller's.
-    pub(super) unsafe fn from_raw(raw: NonNull<bindings::sk_buff>) -> Self {
-        // INVARIANT: Promised by the caller.
-        Self { raw }
-    }
-
-    /// Gives the packet to C code.
-    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
-        ManuallyDrop::new(self).raw.as_ptr()
-    }
-
-    /// Frees a packet that has served its purpose.
-    #[inline]
-    pub fn consume(self) {
-        // SAFETY: The reference is ours by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_consume(self.into_raw()) }
-    }
-
+impl Packet {
     /// The number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -156,45 +116,102 @@ impl Skb {
         Some(unsafe { core::slice::from_raw_parts(self.data(), self.len()) })
     }
 
-    /// Whether this packet, which a socket has received, has never left this kernel: its bytes are where a socket of this
-    /// module has written them, in memory of an [`SkbPool`], and nothing on their way has completed their checksum.
-    ///
-    /// False if that is not known, as of what was copied or merged.
+    /// The size of the datagrams, apart from the last one, that the stack cuts this packet into or has put together into
+    /// it; its length if it is one datagram.
     #[inline]
-    pub fn is_as_sent(&self) -> bool {
+    pub fn datagram_len(&self) -> usize {
         // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_udp_is_as_sent(self.raw.as_ptr()) }
+        let size = unsafe { sib_bindings::sib_helper_skb_gso_size(self.raw.as_ptr()) };
+        if size == 0 {
+            self.len()
+        } else {
+            usize::from(size)
+        }
     }
 
-    /// A packet of its own with the `len` bytes from `from` on, contiguous, of `pool` if that has it.
+    #[inline]
+    fn data(&self) -> *const u8 {
+        // SAFETY: Live by the invariant.
+        unsafe { (*self.raw.as_ptr()).data }
+    }
+
+    /// Gives the packet away.
+    fn into_raw(self) -> *mut bindings::sk_buff {
+        ManuallyDrop::new(self).raw.as_ptr()
+    }
+
+    /// Frees a packet that has served its purpose.
+    #[inline]
+    fn consume(self) {
+        // SAFETY: The reference is ours by the invariant.
+        unsafe { sib_bindings::sib_helper_skb_consume(self.into_raw()) }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours by the invariant.
+        unsafe { sib_bindings::sib_helper_skb_free(self.raw.as_ptr()) }
+    }
+}
+
+/// A packet to send: made by [`SkbPool::alloc`] or [`Self::alloc`] with room for all of it, and filled by the `append`
+/// methods.
+///
+/// # Invariants
+///
+/// The packet is linear, with room for the headers below, and nobody else has its data.
+pub struct Skb(Packet);
+
+impl Deref for Skb {
+    type Target = Packet;
+
+    #[inline]
+    fn deref(&self) -> &Packet {
+        &self.0
+    }
+}
+
+impl Skb {
+    /// Allocates an empty packet with room for `len` bytes and the headers below. Callable in any context.
+    pub fn alloc(len: usize) -> Result<Self> {
+        let len = u32::try_from(len).map_err(|_| EMSGSIZE)?;
+        if len > MAX_LINEAR {
+            return Err(EMSGSIZE);
+        }
+        // SAFETY: Callable in any context.
+        let raw = unsafe { sib_bindings::sib_helper_skb_alloc(len) };
+        // INVARIANT: Fresh, unless null.
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        Ok(Self(Packet { raw }))
+    }
+
+    /// Takes over a packet.
     ///
-    /// # Errors
+    /// # Safety
     ///
-    /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
-    pub fn copy(
-        &self,
-        from: usize,
-        len: usize,
-        pool: &SkbPool,
-        cx: &mut Cx<'_, Unlocked>,
-        irqs: IrqsOn<'_>,
-    ) -> Result<Self> {
-        from.checked_add(len)
-            .filter(|end| *end <= self.len())
-            .ok_or(EINVAL)?;
-        let mut copy = pool
-            .alloc(len, cx, irqs)
-            .or_else(|_| Self::alloc(len))?;
-        copy.append_with(len, |tail| tail.write_packet(self, from, len))
-            .ok_or(EINVAL)?;
-        Ok(copy)
+    /// `raw` comes from [`Self::into_raw`], and is taken over once.
+    pub(super) unsafe fn from_raw(raw: NonNull<bindings::sk_buff>) -> Self {
+        // INVARIANT: It was one.
+        Self(Packet { raw })
+    }
+
+    /// Gives the packet to C code.
+    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+        self.0.into_raw()
+    }
+
+    /// Frees a packet that is not to be sent after all.
+    #[inline]
+    pub fn consume(self) {
+        self.0.consume();
     }
 
     /// How many bytes can be appended.
     #[inline]
     pub fn room(&self) -> usize {
         // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_tailroom(self.raw.as_ptr()) as usize }
+        unsafe { sib_bindings::sib_helper_skb_tailroom(self.0.raw.as_ptr()) as usize }
     }
 
     /// Appends `data`; `None` and nothing happens if there is no room.
@@ -221,10 +238,10 @@ impl Skb {
         if len > self.room() {
             return None;
         }
-        let end = self.data().wrapping_add(self.len());
+        let end = self.0.data().wrapping_add(self.len());
         let start = end.cast_mut().cast::<MaybeUninit<u8>>();
-        // SAFETY: A packet with room is linear, so that many writable bytes follow its data, and nobody else has
-        // access to them: a received packet is private to us from its tail on, as clones have their own length.
+        // SAFETY: The packet is linear by the invariant, so that many writable bytes follow its data, and nobody else has
+        // access to them.
         let room = unsafe { core::slice::from_raw_parts_mut(start, len) };
         // INVARIANT: There are none before.
         let mut tail = Tail { room };
@@ -237,19 +254,6 @@ impl Skb {
         // SAFETY: The packet has `len` bytes there, which have been written by the invariant of `tail`, and `self` is
         // borrowed.
         Some(unsafe { core::slice::from_raw_parts_mut(bytes, len) })
-    }
-
-    /// The size of the datagrams, apart from the last one, that the stack has put together into this packet; its
-    /// length if it is one datagram.
-    #[inline]
-    pub fn datagram_len(&self) -> usize {
-        // SAFETY: Live by the invariant.
-        let size = unsafe { sib_bindings::sib_helper_skb_gso_size(self.raw.as_ptr()) };
-        if size == 0 {
-            self.len()
-        } else {
-            usize::from(size)
-        }
     }
 
     /// Has the stack cut this packet into datagrams of `size` bytes, the last of which may be shorter.
@@ -266,14 +270,8 @@ impl Skb {
         }
         let size = u16::try_from(size).ok()?;
         // SAFETY: The packet is ours, and `size` is not zero.
-        unsafe { sib_bindings::sib_helper_skb_set_gso(self.raw.as_ptr(), size) };
+        unsafe { sib_bindings::sib_helper_skb_set_gso(self.0.raw.as_ptr(), size) };
         Some(())
-    }
-
-    #[inline]
-    fn data(&self) -> *const u8 {
-        // SAFETY: Live by the invariant.
-        unsafe { (*self.raw.as_ptr()).data }
     }
 
     /// Lengthens the packet by `len` bytes, which are not initialised, and returns where they are.
@@ -284,9 +282,75 @@ impl Skb {
     #[inline]
     unsafe fn put(&mut self, len: usize) -> Option<*mut u8> {
         let len = u32::try_from(len).ok()?;
-        // SAFETY: There is room by the promise above. A packet with room is linear, and a received one is private to us
-        // from its tail on, as clones have their own length.
-        Some(unsafe { sib_bindings::sib_helper_skb_put(self.raw.as_ptr(), len) }.cast())
+        // SAFETY: There is room by the promise above, and the packet is linear by the invariant.
+        Some(unsafe { sib_bindings::sib_helper_skb_put(self.0.raw.as_ptr(), len) }.cast())
+    }
+}
+
+/// A packet that a socket has received: the payload of a datagram, or of several, see [`Packet::datagram_len`].
+///
+/// # Invariants
+///
+/// The packet has the headers that it came with.
+pub struct Received(Packet);
+
+impl Received {
+    /// Takes over a packet.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a packet that a UDP socket has received, and whose only reference is the caller's. Clones may share its
+    /// data, which nobody writes to.
+    pub(super) unsafe fn from_raw(raw: NonNull<bindings::sk_buff>) -> Self {
+        // INVARIANT: Promised by the caller.
+        Self(Packet { raw })
+    }
+
+    /// Frees a packet that has served its purpose.
+    #[inline]
+    pub fn consume(self) {
+        self.0.consume();
+    }
+
+    /// Whether this packet has never left this kernel: its bytes are where a socket of this module has written them, in
+    /// memory of an [`SkbPool`], and nothing on their way has completed their checksum.
+    ///
+    /// False if that is not known, as of what was copied or merged.
+    #[inline]
+    pub fn is_as_sent(&self) -> bool {
+        // SAFETY: Live, and with the headers of IP and UDP, by the invariants.
+        unsafe { sib_bindings::sib_helper_udp_is_as_sent(self.0.raw.as_ptr()) }
+    }
+
+    /// A packet of its own with the `len` bytes from `from` on, contiguous, of `pool` if that has it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EMSGSIZE` if they are more than fit one piece, `EINVAL` if there are fewer.
+    pub fn copy(
+        &self,
+        from: usize,
+        len: usize,
+        pool: &SkbPool,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+    ) -> Result<Skb> {
+        from.checked_add(len)
+            .filter(|end| *end <= self.len())
+            .ok_or(EINVAL)?;
+        let mut copy = pool.alloc(len, cx, irqs).or_else(|_| Skb::alloc(len))?;
+        copy.append_with(len, |tail| tail.write_packet(self, from, len))
+            .ok_or(EINVAL)?;
+        Ok(copy)
+    }
+}
+
+impl Deref for Received {
+    type Target = Packet;
+
+    #[inline]
+    fn deref(&self) -> &Packet {
+        &self.0
     }
 }
 
@@ -326,7 +390,7 @@ impl Tail<'_> {
     }
 
     /// Writes `len` bytes of `packet` from `from` on; `None` if it has fewer, or there is no room.
-    fn write_packet(&mut self, packet: &Skb, from: usize, len: usize) -> Option<()> {
+    fn write_packet(&mut self, packet: &Packet, from: usize, len: usize) -> Option<()> {
         let from = u32::try_from(from).ok()?;
         self.fill(len, |bytes| {
             let len = u32::try_from(bytes.len()).ok()?;
@@ -342,13 +406,6 @@ impl Tail<'_> {
     #[inline]
     pub fn write_region(&mut self, region: &Region<'_>) -> Option<()> {
         self.fill(region.len(), |bytes| region.copy_out_uninit(0, bytes).ok())
-    }
-}
-
-impl Drop for Skb {
-    fn drop(&mut self) {
-        // SAFETY: The reference is ours by the invariant.
-        unsafe { sib_bindings::sib_helper_skb_free(self.raw.as_ptr()) }
     }
 }
 

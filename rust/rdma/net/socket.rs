@@ -12,6 +12,7 @@ use super::lane::Lanes;
 use super::{
     addr,
     NetDevice,
+    Received,
     Skb,
     SkbPool, //
 };
@@ -78,7 +79,7 @@ pub struct Arrivals<'a> {
 }
 
 impl Iterator for Arrivals<'_> {
-    type Item = (Skb, Ends);
+    type Item = (Received, Ends);
 
     /// The next one whose checksum is right.
     fn next(&mut self) -> Option<Self::Item> {
@@ -90,8 +91,8 @@ impl Iterator for Arrivals<'_> {
             let skb =
                 unsafe { sib_bindings::sib_helper_udp_take(self.sk.as_ptr(), &mut from, &mut to) };
             if let Some(skb) = NonNull::new(skb) {
-                // SAFETY: The queue has given its reference away.
-                let packet = unsafe { Skb::from_raw(skb) };
+                // SAFETY: The queue of the socket has given its reference away. Who else has the data only reads them.
+                let packet = unsafe { Received::from_raw(skb) };
                 let ends = Ends {
                     from: addr::from_c(&from),
                     to: addr::from_c(&to),
@@ -509,7 +510,7 @@ mod tests {
     }
 
     impl Sink {
-        fn take(&self, packet: Skb, ends: Ends) {
+        fn take(&self, packet: Received, ends: Ends) {
             let len = packet.len();
             let count = len.div_ceil(packet.datagram_len().max(1));
             let good = packet
@@ -629,7 +630,7 @@ mod tests {
     }
 
     impl Turns {
-        fn take(&self, packet: Skb) {
+        fn take(&self, packet: Received) {
             let number = packet.contiguous().and_then(|data| data.try_into().ok());
             let turn = self.next.fetch_add(1, Full);
             if number.map(u32::from_le_bytes) != Some(turn) {

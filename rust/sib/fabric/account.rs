@@ -4,7 +4,7 @@
 
 use kernel::sync::atomic::Relaxed;
 use proto::fabric::line::Fault;
-use rdma::net::Skb;
+use rdma::net::Packet;
 use rdma::sync::Atomic;
 use wire::error::WireError;
 
@@ -85,7 +85,7 @@ impl Traffic {
         }
     }
 
-    fn count(&self, batch: &Skb) {
+    fn count(&self, batch: &Packet) {
         let datagrams = batch.len().div_ceil(batch.datagram_len().max(1));
         self.batches.fetch_add(1, Relaxed);
         self.datagrams.fetch_add(datagrams as u64, Relaxed);
@@ -120,7 +120,7 @@ impl Account {
     }
 
     /// Counts a batch that is handed to the network layer.
-    pub(super) fn sent(&self, batch: &Skb) {
+    pub(super) fn sent(&self, batch: &Packet) {
         self.sent.count(batch);
     }
 
@@ -130,7 +130,7 @@ impl Account {
     }
 
     /// Counts a batch that has come.
-    pub(super) fn received(&self, batch: &Skb) {
+    pub(super) fn received(&self, batch: &Packet) {
         self.received.count(batch);
     }
 

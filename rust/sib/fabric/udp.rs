@@ -35,6 +35,7 @@ use rdma::net::{
     Ends,
     Path,
     Receive,
+    Received,
     Skb,
     SkbPool,
     UdpSocket, //
@@ -201,7 +202,7 @@ impl Fabric {
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
-        (batch, pool): (&Skb, &SkbPool),
+        (batch, pool): (&Received, &SkbPool),
         ends: Ends,
     ) {
         let stride = batch.datagram_len();
