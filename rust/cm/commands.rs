@@ -71,7 +71,7 @@ pub(crate) fn run<I: Identifier>(
             call.write(&it)?;
         }};
     }
-    match call.number {
+    match call.number() {
         abi::ATTR_ID => ask!(attr_id),
         abi::LISTEN => order!(listen),
         abi::NOTIFY => order!(notify),

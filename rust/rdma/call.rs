@@ -24,12 +24,14 @@ enum Argument {
 }
 
 /// An order, lent for the call `'a`.
+///
+/// # Invariants
+///
+/// What an argument of the kernel points to has the size that `number` says.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// Its number.
-    pub number: u32,
-    /// Whether it must not wait.
-    pub nonblocking: bool,
+    number: u32,
+    nonblocking: bool,
     argument: Argument,
     lent: PhantomData<&'a mut [u8]>,
 }
@@ -37,6 +39,7 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// An order of the program that is being served.
     pub(crate) fn of_program(number: u32, nonblocking: bool, argument: usize) -> Self {
+        // INVARIANT: It is none of the kernel.
         Self {
             number,
             nonblocking,
@@ -51,12 +54,23 @@ impl Call<'_> {
     ///
     /// For its life `argument` points to the structure that belongs to the number, and nobody else uses that.
     pub(crate) unsafe fn of_kernel(number: u32, argument: *mut c_void) -> Self {
+        // INVARIANT: Promised by the caller.
         Self {
             number,
             nonblocking: true,
             argument: Argument::Kernel(argument.cast()),
             lent: PhantomData,
         }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it must not wait.
+    pub fn nonblocking(&self) -> bool {
+        self.nonblocking
     }
 
     /// Reads the structure that the argument points to, which has to be that of the number.
@@ -75,7 +89,7 @@ impl Call<'_> {
             }
             Argument::Kernel(from) => {
                 self.check_size::<T>()?;
-                // SAFETY: There are so many bytes, as the number says so, and `to` is ours.
+                // SAFETY: There are so many bytes by the invariant, as the number says so, and `to` is ours.
                 unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, to.len()) };
             }
         }
@@ -95,7 +109,7 @@ impl Call<'_> {
                 .write_slice(from),
             Argument::Kernel(to) => {
                 self.check_size::<T>()?;
-                // SAFETY: There are so many bytes, as the number says so, and nobody else uses them.
+                // SAFETY: There are so many bytes by the invariant, as the number says so, and nobody else uses them.
                 unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
                 Ok(())
             }

@@ -25,11 +25,11 @@ pub(crate) fn run(
     s: Sleepable<'_>,
     call: Call<'_>,
 ) -> Result<isize> {
-    match call.number {
+    match call.number() {
         abi::CREATE_ID => create_id(session, call)?,
         abi::DESTROY_ID => destroy_id(session, &mut cx, s, &call.read()?)?,
         abi::GET_EVENT => {
-            let (age, event) = session.next_event(call.nonblocking)?;
+            let (age, event) = session.next_event(call.nonblocking())?;
             if let Err(err) = call.write(&*event) {
                 session.put_back(age, event);
                 return Err(err);
