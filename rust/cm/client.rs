@@ -260,12 +260,12 @@ impl Run for Client {
                     drop(this.handle.take());
                 }
                 Task::Tell(event) => {
-                    if !this.handle.call(&mut cx, s, &this.handle, &event) {
+                    if !this.handle.call(&mut cx, s, &event) {
                         this.refuse();
                     }
                 }
                 Task::Ask(event, newcomer) => {
-                    if this.handle.call(&mut cx, s, &newcomer.handle, &event) {
+                    if newcomer.handle.call(&mut cx, s, &event) {
                         newcomer.open();
                     } else {
                         newcomer.refuse();

@@ -104,12 +104,13 @@ impl<C: Client> Handle<C> {
     ///
     /// `EINVAL` if it is none.
     pub fn give(client: &Arc<C>) -> Result {
-        let handle = ptr::from_ref(client.handle());
-        let offset = handle.addr().wrapping_sub(Arc::as_ptr(client).addr());
+        let handle = client.handle();
+        let offset = ptr::from_ref(handle)
+            .addr()
+            .wrapping_sub(Arc::as_ptr(client).addr());
         if offset >= size_of::<C>() {
             return Err(EINVAL);
         }
-        let handle = client.handle();
         // SAFETY: The C side has not got it.
         unsafe { (*handle.raw.get()).core = ptr::from_ref(handle).cast_mut().cast() };
         let owned = client.clone().into_foreign().cast::<C>();
@@ -125,20 +126,15 @@ impl<C: Client> Handle<C> {
         (!owned.is_null()).then(|| unsafe { Arc::from_foreign(owned.cast()) })
     }
 
-    /// Calls the handler, about `about`. Returns whether that is to stay.
-    pub fn call(
-        &self,
-        _cx: &mut Cx<'_, Unlocked>,
-        _s: Sleepable<'_>,
-        about: &Self,
-        event: &C::Event,
-    ) -> bool {
+    /// Calls the handler, which may be that of the listener that this one is [like](Self::another). Returns whether the
+    /// identifier is to stay.
+    pub fn call(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>, event: &C::Event) -> bool {
         const { assert!(size_of::<C::Event>() == size_of::<bindings::sib_cm_event>()) };
         // SAFETY: Nobody writes to the handler.
         let handler = unsafe { (*self.raw.get()).cm_handler };
-        // SAFETY: By `like`, with an identifier of the same context. The event has the layout of the C structure.
+        // SAFETY: By `like`, with the context that belongs to it. The event has the layout of the C structure.
         handler.is_none_or(|handler| unsafe {
-            handler(about.raw.get(), ptr::from_ref(event).cast()) == 0
+            handler(self.raw.get(), ptr::from_ref(event).cast()) == 0
         })
     }
 }
