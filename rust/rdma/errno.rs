@@ -10,6 +10,11 @@ fn error(number: u32) -> Error {
     Error::from_errno((number as c_int).wrapping_neg())
 }
 
+/// `EOPNOTSUPP`: the device does not have what is asked for.
+pub fn unsupported() -> Error {
+    error(bindings::EOPNOTSUPP)
+}
+
 /// `EADDRINUSE`: somebody has that address already.
 pub fn address_in_use() -> Error {
     error(bindings::EADDRINUSE)

@@ -69,7 +69,6 @@ mod detail;
 mod device;
 mod device_attr;
 mod driver;
-mod errno;
 mod event;
 mod flags;
 mod link;
@@ -87,6 +86,7 @@ mod wc;
 mod wc_out;
 mod wr;
 
+pub use crate::errno::unsupported;
 pub use access::{
     AccessFlags,
     Advice, //
@@ -124,7 +124,6 @@ pub use driver::{
     SrqAttr,
     SrqModify, //
 };
-pub use errno::unsupported;
 pub use event::{
     PortEvent,
     QpEvent,
