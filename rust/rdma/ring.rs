@@ -117,7 +117,6 @@ impl Ring {
     /// # Safety
     ///
     /// The caller is the `mmap` operation for `vma`.
-    #[allow(dead_code)]
     pub(crate) unsafe fn map(&self, vma: *mut kernel::bindings::vm_area_struct) -> Result {
         // SAFETY: The buffer comes from `vmalloc_user()`; the C side checks the size of the area.
         to_result(unsafe {

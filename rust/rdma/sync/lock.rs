@@ -110,29 +110,6 @@ impl<'g, T, L: Level, I: Irq> Guard<'g, T, L, I> {
         // usable; the outermost acquisition disabled interrupts.
         (data, unsafe { Cx::inner() })
     }
-
-    /// Acquires `next`, of an inner level, and then releases this lock.
-    ///
-    /// The interrupt state moves to the new guard. `next` must not be borrowed from the data that is being
-    /// released: clone its reference count first.
-    #[inline(always)]
-    pub fn hand_over<U, M: Level + After<L>>(
-        self,
-        next: &'g LevelLock<U, M>,
-    ) -> Guard<'g, U, M, I> {
-        // SAFETY: `next` is initialised, and interrupts are off since `self` is held.
-        unsafe { Off::acquire(next.raw.get()) };
-        let (lock, saved) = (self.lock, self.saved);
-        core::mem::forget(self);
-        // SAFETY: Held until here; its interrupt state lives on in the new guard.
-        unsafe { Off::release(lock.raw.get(), ()) };
-        // INVARIANT: `next` was acquired above; `saved` is the state before the outermost acquisition.
-        Guard {
-            lock: next,
-            saved,
-            cx: PhantomData,
-        }
-    }
 }
 
 impl<T, L, I: Irq> Deref for Guard<'_, T, L, I> {
@@ -169,8 +146,7 @@ mod tests {
         test_context,
         CqLock,
         DevLock,
-        QpLock,
-        SrqLock, //
+        QpLock, //
     };
 
     #[test]
@@ -196,23 +172,6 @@ mod tests {
         }
         assert_eq!(*cx.lock(&cq), 6);
         assert_eq!(*cx.lock(&qp), 12);
-        Ok(())
-    }
-
-    #[test]
-    fn hand_over_releases_the_first() -> Result {
-        let (mut cx, sleepable) = test_context();
-        let dev = KBox::pin_init(LevelLock::<u32, DevLock>::new(1), GFP_KERNEL)?;
-        let srq = KBox::pin_init(LevelLock::<u32, SrqLock>::new(2), GFP_KERNEL)?;
-        for _ in 0..3 {
-            let guard = cx.lock(&dev);
-            let first = *guard;
-            let mut guard = guard.hand_over(&srq);
-            *guard += first;
-        }
-        assert_eq!(*cx.lock(&srq), 5);
-        // Sleeps: a splat tells if interrupts were left off.
-        let _ = crate::work::Queue::new(c"sib_test", sleepable)?;
         Ok(())
     }
 }

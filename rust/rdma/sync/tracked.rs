@@ -139,12 +139,6 @@ impl<T> Held<T> {
             .then(|| Held { inner: self.inner })
     }
 
-    /// Whether the owner has begun to close.
-    #[inline]
-    pub fn is_closing(&self) -> bool {
-        self.gate().is_closed()
-    }
-
     /// Whether both hold the same value.
     #[inline]
     pub fn ptr_eq(&self, other: &Self) -> bool {
