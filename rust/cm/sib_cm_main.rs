@@ -4,7 +4,6 @@
 //!
 //! Both see the datagrams that come to the devices of sib: this one first. What it leaves goes on to ib_cm, so that
 //! programs which know nothing of it work as ever.
-
 //!
 //! - [`manager`] is what the driver asks of it, [`device`] the HCAs that it is told of.
 //! - [`tables`] has its listeners, connections and questions; [`connection`] is one of the second, [`question`] one
