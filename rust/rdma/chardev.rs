@@ -75,6 +75,9 @@ struct Node<S: Session> {
 
 /// A device, which is there until this is dropped. While a file is open the module stays.
 ///
+/// What the kernel has of an open file is a part of this, so it must not be dropped while there is one: it is to be made
+/// when nothing else can keep the module from being loaded, and dropped when that is removed.
+///
 /// # Invariants
 ///
 /// The device is registered.

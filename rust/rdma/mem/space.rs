@@ -8,11 +8,12 @@ use super::KernelRange;
 ///
 /// The bridge to ib_core gives it to the driver with the objects of kernel clients, and never with those of
 /// user clients. Kernel code is trusted to name its own memory, and to leave it alone until its work
-/// request has completed.
+/// request has completed; and a peer to whom it has given the key of a region of all memory, as much as itself.
 ///
 /// # Invariants
 ///
-/// A value exists on behalf of kernel clients alone, whose addresses are the only ones given to it.
+/// A value exists on behalf of kernel clients alone. Whoever has it gives it no addresses but those of their work
+/// requests, and of requests of peers with the key of such a region of theirs.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelSpace(());
 
@@ -21,17 +22,17 @@ impl KernelSpace {
     ///
     /// # Safety
     ///
-    /// It serves kernel clients, whose work requests name memory that is mapped, writable and theirs until the
-    /// request has completed.
+    /// It serves kernel clients, whose work requests, and peers, name memory that is mapped, writable and theirs until
+    /// the request has completed.
     pub(crate) unsafe fn new() -> Self {
         // INVARIANT: Promised by the caller.
         Self(())
     }
 
-    /// `len` bytes at the virtual address `addr` of a work request of such a client.
+    /// `len` bytes at the virtual address `addr` of a request that has not completed.
     #[inline]
     pub fn range(&self, addr: u64, len: usize) -> KernelRange {
-        // SAFETY: By the invariant the address is that of a work request which has not completed.
+        // SAFETY: By the invariant the client answers for the address.
         unsafe { KernelRange::new(addr, len) }
     }
 }
