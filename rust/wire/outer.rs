@@ -44,10 +44,6 @@ pub const LEN: usize = size_of::<Raw>();
 /// The only version.
 pub const VERSION: u8 = 1;
 
-/// The UDP port that switches listen on unless told otherwise: in the range for private use, above
-/// the ephemeral ports of Linux.
-pub const DEFAULT_UDP_PORT: u16 = 61_515;
-
 const MAGIC: [u8; 3] = *b"sib";
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

@@ -24,11 +24,6 @@ impl Meter {
         self.total = self.total.wrapping_add(amount);
     }
 
-    /// What was counted since the port was made, whoever cleared a view.
-    pub const fn total(&self) -> u64 {
-        self.total
-    }
-
     pub(super) const fn narrow(&self) -> u32 {
         let value = self.total.wrapping_sub(self.narrow_base);
         if value > u32::MAX as u64 {
@@ -160,16 +155,6 @@ impl Counters {
             PortFault::LinkDowned => bump8(&mut self.link_downed),
         }
     }
-
-    /// Octets that went out since the port was made, as PortXmitData counts them: in words of four.
-    pub const fn xmit_words(&self) -> u64 {
-        self.xmit_data.total()
-    }
-
-    /// Octets that came in since the port was made, in words of four.
-    pub const fn rcv_words(&self) -> u64 {
-        self.rcv_data.total()
-    }
 }
 
 /// The data counters count words of four octets.
@@ -209,11 +194,11 @@ mod tests {
         let mut counters = Counters::new();
         counters.count_xmit(2, 48, false);
         counters.count_recv(1, 24, true);
-        assert_eq!(counters.xmit_words(), 12);
+        assert_eq!(counters.xmit_data.wide(), 12);
         assert_eq!(counters.xmit_pkts.narrow(), 2);
         assert_eq!(counters.unicast_xmit_pkts.wide(), 2);
         assert_eq!(counters.multicast_rcv_pkts.wide(), 1);
-        assert_eq!(counters.rcv_words(), 6);
+        assert_eq!(counters.rcv_data.wide(), 6);
     }
 
     #[test]

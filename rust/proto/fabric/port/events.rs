@@ -77,11 +77,6 @@ impl PortEvents {
         self.0 |= event.bit();
     }
 
-    /// Adds every event of `other`.
-    pub fn merge(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-
     /// Whether `event` is in the set.
     pub const fn contains(self, event: PortEvent) -> bool {
         self.0 & event.bit() != 0
@@ -108,7 +103,7 @@ mod tests {
     #[test]
     fn come_out_in_dispatch_order() {
         let mut events = PortEvents::just(PortEvent::PkeyChange);
-        events.merge(PortEvents::just(PortEvent::PortActive));
+        events.insert(PortEvent::PortActive);
         events.insert(PortEvent::GidChange);
         events.insert(PortEvent::GidChange);
         let want = [
