@@ -48,8 +48,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
     Atomic,
-    Full,
-    Relaxed, //
+    Full, //
 };
 use kernel::sync::LockClassKey;
 use kernel::types::Opaque;
@@ -328,14 +327,6 @@ impl<T: Run<ID, P>, const ID: u64, P: Place> PinnedDrop for Work<T, ID, P> {
     }
 }
 
-impl<T: Run<ID, P>, const ID: u64, P: Place> Work<T, ID, P> {
-    /// Whether the item is queued and has not begun to run. A hint only.
-    #[inline]
-    pub fn is_queued(&self) -> bool {
-        !self.kept.load(Relaxed).is_null()
-    }
-}
-
 /// Makes an initialiser of a [`Work`] with a name and a lockdep class of its own.
 #[macro_export]
 macro_rules! new_work {
@@ -350,6 +341,7 @@ mod tests {
     use super::*;
     use crate::sync::test_context;
     use kernel::cpu::nr_cpu_ids;
+    use kernel::sync::atomic::Relaxed;
     use kernel::sync::Arc;
 
     /// Remembers the processor that its item has run on.
