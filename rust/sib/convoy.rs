@@ -183,7 +183,7 @@ impl Convoy {
     ) {
         let convoy = &qp.hca.convoy;
         // Those who leave may be of others, and nobody else sends what they have.
-        irqs.undisturbed(cx, |cx| {
+        irqs.undisturbed(cx, |cx, irqs| {
             let leaving = cx
                 .lock(&convoy.waiting)
                 .add(qp, messages, patience, &convoy.clock);

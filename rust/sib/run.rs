@@ -179,7 +179,7 @@ impl RunQueue {
                 Some([qp]) => {
                     if let Some(qp) = qp.take() {
                         // Nobody else sends what it has.
-                        irqs.undisturbed(cx, |cx| Qp::transmit(&qp, cx, irqs, self));
+                        irqs.undisturbed(cx, |cx, irqs| Qp::transmit(&qp, cx, irqs, self));
                     }
                 }
                 Some(several) => {
@@ -189,7 +189,9 @@ impl RunQueue {
                     }
                     let qps = qps.get(..len).unwrap_or_default();
                     // As above.
-                    irqs.undisturbed(cx, |cx| Qp::transmit_together(qps, cx, irqs, self));
+                    irqs.undisturbed(cx, |cx, irqs| {
+                        Qp::transmit_together(qps, cx, irqs, self);
+                    });
                 }
             }
         }

@@ -315,7 +315,13 @@ where
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
     ) -> Result {
-        irqs.undisturbed(cx, |_| self.lanes.add(cpu, packet, path))
+        irqs.undisturbed(cx, |_, _| self.leave_to(cpu, packet, path))
+    }
+
+    /// Gives a packet to `cpu`, on whatever processor this runs.
+    #[inline]
+    fn leave_to(&self, cpu: CpuId, packet: Skb, path: Arc<Path>) -> Result {
+        self.lanes.add(cpu, packet, path)
     }
 
     /// Whether packets wait for `cpu` to send them.
@@ -723,7 +729,7 @@ mod tests {
         let path = Path::new(to, 64, Some(&lo))?;
         let irqs = sleepable.irqs_on();
         // Nothing is received until all are sent.
-        irqs.undisturbed(&mut cx, |cx| -> Result {
+        irqs.undisturbed(&mut cx, |cx, irqs| -> Result {
             (0..4).try_for_each(|number| socket.send(numbered(number)?, &path, cx, irqs))
         })?;
         crowd.done.wait_for_completion();

@@ -166,17 +166,19 @@ impl IrqsOn<'_> {
         IrqsOn(PhantomData)
     }
 
-    /// Runs `body`, which must not sleep, as a softirq would: no other task runs on this processor meanwhile. For what
-    /// holds things of others between two locks, since a task that is preempted then may stay so for as long as
-    /// somebody likes.
+    /// Runs `body` as a softirq would: no other task runs on this processor meanwhile. For what holds things of others
+    /// between two locks, since a task that is preempted then may stay so for as long as somebody likes.
+    ///
+    /// `body` must not sleep. As it could be sent to another thread, there is no [`Sleepable`] in it.
+    #[inline]
     pub fn undisturbed<R>(
         self,
         cx: &mut Cx<'_, Unlocked>,
-        body: impl FnOnce(&mut Cx<'_, Unlocked>) -> R,
+        body: impl FnOnce(&mut Cx<'_, Unlocked>, IrqsOn<'_>) -> R + Send,
     ) -> R {
         // SAFETY: It may be called in any context but hard interrupts, which have no `IrqsOn`.
         unsafe { sib_bindings::sib_helper_bh_disable() };
-        let result = body(cx);
+        let result = body(cx, self);
         // SAFETY: They are disabled by the above. Interrupts are on, as no lock is held.
         unsafe { sib_bindings::sib_helper_bh_enable() };
         result

@@ -172,7 +172,7 @@ impl CqUpcall {
             }
         }
         // Nobody else runs the handler meanwhile.
-        irqs.undisturbed(cx, |_| {
+        irqs.undisturbed(cx, |_, _| {
             // SAFETY: Nothing was due, and the pass is held.
             unsafe { link.serve() }
         });
