@@ -6,6 +6,7 @@
 
 use crate::call::Call;
 use crate::sync::{
+    self,
     Cx,
     Sleepable,
     Unlocked, //
@@ -64,10 +65,12 @@ pub trait Client: Send + Sync + Sized + 'static {
 /// # Invariants
 ///
 /// `owned` is null, or comes from [`ForeignOwnable::into_foreign`] of the `Arc<C>` that this is a part of. Then it is
-/// the reference of the client.
+/// the reference of the client, who uses the identifier only while it `is_known`. That is not null then.
 pub struct Handle<C: Client> {
     raw: Opaque<bindings::sib_cm_id>,
     owned: Atomic<*mut C>,
+    /// The client has the identifier, and may use it.
+    is_known: sync::Atomic<bool>,
     client: PhantomData<Arc<C>>,
 }
 
@@ -88,6 +91,7 @@ impl<C: Client> Handle<C> {
             // SAFETY: Promised by the caller.
             raw: Opaque::new(unsafe { template.read() }),
             owned: Atomic::new(ptr::null_mut()),
+            is_known: sync::Atomic::new(false),
             client: PhantomData,
         }
     }
@@ -102,7 +106,7 @@ impl<C: Client> Handle<C> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is none.
+    /// `EINVAL` if it is none, or the C side has one already.
     pub fn give(client: &Arc<C>) -> Result {
         let handle = client.handle();
         let offset = ptr::from_ref(handle)
@@ -111,31 +115,74 @@ impl<C: Client> Handle<C> {
         if offset >= size_of::<C>() {
             return Err(EINVAL);
         }
-        // SAFETY: The C side has not got it.
-        unsafe { (*handle.raw.get()).core = ptr::from_ref(handle).cast_mut().cast() };
         let owned = client.clone().into_foreign().cast::<C>();
         // INVARIANT: Checked above.
-        handle.owned.store(owned, Release);
+        if handle.owned.cmpxchg(ptr::null_mut(), owned, Full).is_err() {
+            // SAFETY: Made above, and given to nobody.
+            drop(unsafe { Arc::<C>::from_foreign(owned.cast()) });
+            return Err(EINVAL);
+        }
+        // SAFETY: The C side has not got it.
+        unsafe { (*handle.raw.get()).core = ptr::from_ref(handle).cast_mut().cast() };
         Ok(())
     }
 
-    /// Takes the reference of its client back, if that has one.
+    /// Takes the reference of its client back, if that has one, but does not have the identifier: it has not been told of
+    /// it, or has said that it is not to stay.
     pub fn take(&self) -> Option<Arc<C>> {
+        if self.is_known.load(Acquire) {
+            return None;
+        }
+        let owned = self.owned.xchg(ptr::null_mut(), Full);
+        if self.is_known.load(Acquire) {
+            // It is being told. Either this has been seen there, or that here.
+            self.owned.store(owned, Release);
+            return None;
+        }
+        // SAFETY: By the invariant; the exchange gives it to one taker.
+        unsafe { Self::reference(owned) }
+    }
+
+    /// The client has given the identifier up: takes its reference back.
+    ///
+    /// # Safety
+    ///
+    /// It does not use the identifier any more.
+    unsafe fn retire(&self) -> Option<Arc<C>> {
+        self.is_known.store(false, Release);
         let owned = self.owned.xchg(ptr::null_mut(), Full);
         // SAFETY: By the invariant; the exchange gives it to one taker.
+        unsafe { Self::reference(owned) }
+    }
+
+    /// # Safety
+    ///
+    /// `owned` was taken out of a handle.
+    unsafe fn reference(owned: *mut C) -> Option<Arc<C>> {
+        // SAFETY: By the invariant of that.
         (!owned.is_null()).then(|| unsafe { Arc::from_foreign(owned.cast()) })
     }
 
     /// Calls the handler, which may be that of the listener that this one is [like](Self::another). Returns whether the
-    /// identifier is to stay.
+    /// identifier is to stay; it does not either if the C side has no reference.
     pub fn call(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>, event: &C::Event) -> bool {
         const { assert!(size_of::<C::Event>() == size_of::<bindings::sib_cm_event>()) };
+        // INVARIANT: Whether there is a reference is looked at before anybody uses the identifier.
+        self.is_known.xchg(true, Full);
+        if self.owned.load(Acquire).is_null() {
+            self.is_known.store(false, Release);
+            return false;
+        }
         // SAFETY: Nobody writes to the handler.
         let handler = unsafe { (*self.raw.get()).cm_handler };
         // SAFETY: By `like`, with the context that belongs to it. The event has the layout of the C structure.
-        handler.is_none_or(|handler| unsafe {
+        let stays = handler.is_none_or(|handler| unsafe {
             handler(self.raw.get(), ptr::from_ref(event).cast()) == 0
-        })
+        });
+        if !stays {
+            self.is_known.store(false, Release);
+        }
+        stays
     }
 }
 
@@ -207,7 +254,10 @@ unsafe extern "C" fn create<C: Client>(
     let handle = unsafe { Handle::like(template) };
     let made = C::create(&shared.into(), guid, handle).and_then(|client| {
         Handle::give(&client)?;
-        Ok(client.handle().raw.get())
+        let handle = client.handle();
+        // INVARIANT: The reference has just been given.
+        handle.is_known.store(true, Release);
+        Ok(handle.raw.get())
     });
     made.unwrap_or_else(|err| err.to_ptr())
 }
@@ -226,7 +276,7 @@ unsafe fn handle_of<'a, C: Client>(id: *mut bindings::sib_cm_id) -> &'a Handle<C
 unsafe fn client_of<C: Client>(id: *mut bindings::sib_cm_id) -> Arc<C> {
     // SAFETY: Promised by the caller.
     let owned = unsafe { handle_of::<C>(id) }.owned.load(Acquire);
-    // SAFETY: By the invariant. It is not null: `give` has set it, and `destroy` takes it when no handler is left.
+    // SAFETY: By the invariant. It is not null, as the client knows the identifier.
     unsafe { Arc::<C>::borrow(owned.cast()) }.into()
 }
 
@@ -240,7 +290,8 @@ unsafe extern "C" fn destroy<C: Client>(id: *mut bindings::sib_cm_id) {
     // SAFETY: Promised by the caller.
     let (cx, s) = unsafe { tokens() };
     client.clone().destroy(cx, s);
-    drop(client.handle().take());
+    // SAFETY: Promised by the caller.
+    drop(unsafe { handle_of::<C>(id).retire() });
 }
 
 /// # Safety
