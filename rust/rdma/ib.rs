@@ -96,6 +96,7 @@ pub use ah::{
     GlobalRoute, //
 };
 pub use detail::Detail;
+pub(crate) use device::DeviceRef;
 pub use device::{
     Device,
     DeviceInit,

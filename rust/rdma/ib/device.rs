@@ -72,7 +72,7 @@ pub struct DeviceInit<'a> {
 /// # Invariants
 ///
 /// The reference count of the embedded `struct device` counts this reference.
-pub(super) struct DeviceRef(NonNull<bindings::ib_device>);
+pub(crate) struct DeviceRef(NonNull<bindings::ib_device>);
 
 // SAFETY: The count may be changed by any task, and unregistration is thread-safe.
 unsafe impl Send for DeviceRef {}
@@ -95,7 +95,7 @@ impl DeviceRef {
     /// # Safety
     ///
     /// The memory of the device is alive.
-    unsafe fn new(raw: NonNull<bindings::ib_device>) -> Self {
+    pub(crate) unsafe fn new(raw: NonNull<bindings::ib_device>) -> Self {
         // SAFETY: The memory is alive by the promise; `dev` is initialised at the allocation.
         unsafe { kernel::bindings::get_device(embedded(raw)) };
         // INVARIANT: Just counted.

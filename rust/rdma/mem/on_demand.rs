@@ -14,6 +14,7 @@ use super::region::{
     Piece,
     Region, //
 };
+use crate::ib::DeviceRef;
 use crate::sync::{
     Atomic,
     Cx,
@@ -251,6 +252,8 @@ pub struct OnDemand {
     addr: u64,
     /// One task at a time has pages come: ib_core writes them down before it locks its mutex.
     turn: Pin<KBox<Mutex<()>>>,
+    /// The memory names it until it is released.
+    _device: DeviceRef,
 }
 
 // SAFETY: Such memory may be accessed and released by any task.
@@ -281,7 +284,7 @@ impl OnDemand {
     ///
     /// # Safety
     ///
-    /// `device` is a live device, and outlives the result.
+    /// `device` is a live device.
     pub(crate) unsafe fn new(
         device: *mut sib_bindings::ib_device,
         addr: u64,
@@ -323,6 +326,8 @@ impl OnDemand {
         };
         let present = Arc::new(present, GFP_KERNEL)?;
         let turn = KBox::pin_init(new_mutex!(()), GFP_KERNEL)?;
+        // SAFETY: A live device by the promise of the caller, so it is not null.
+        let device = unsafe { DeviceRef::new(NonNull::new_unchecked(device)) };
         // SAFETY: Live. The notifier looks at the pointer while it holds the mutex.
         unsafe {
             sib_bindings::sib_helper_odp_lock(odp);
@@ -337,6 +342,7 @@ impl OnDemand {
             present,
             addr,
             turn,
+            _device: device,
         })
     }
 

@@ -8,6 +8,7 @@ use super::{
     Pages,
     Region, //
 };
+use crate::ib::DeviceRef;
 use crate::sync::{
     Cx,
     Sleepable,
@@ -32,6 +33,8 @@ use kernel::prelude::*;
 pub struct Umem {
     pages: Pages,
     raw: NonNull<sib_bindings::ib_umem>,
+    /// The memory names it until it is released.
+    _device: DeviceRef,
 }
 
 // SAFETY: Pinned memory may be accessed and released by any task.
@@ -47,7 +50,7 @@ impl Umem {
     ///
     /// # Safety
     ///
-    /// `device` is a live device, and outlives the result.
+    /// `device` is a live device.
     pub(crate) unsafe fn pin(
         device: *mut sib_bindings::ib_device,
         addr: u64,
@@ -63,8 +66,15 @@ impl Umem {
             sib_bindings::ib_umem_get_attr_or_va(device, core::ptr::null(), 0, addr, len, access)
         })?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
+        // SAFETY: A live device by the promise of the caller, so it is not null.
+        let device = unsafe { DeviceRef::new(NonNull::new_unchecked(device)) };
         // INVARIANT: Fresh from ib_core; from here on `Drop` releases it.
-        Self { pages, raw }.with_pages(addr, len)
+        let this = Self {
+            pages,
+            raw,
+            _device: device,
+        };
+        this.with_pages(addr, len)
     }
 
     /// Lists the pages of memory that has just been pinned.

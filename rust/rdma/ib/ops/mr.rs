@@ -133,7 +133,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
         }
         // SAFETY: The domain is alive and has a value.
         let (device, pd) = unsafe { ((*pd).device, PdObj::<D>::get(pd)) };
-        // SAFETY: The device of a live domain is alive, and outlives its regions.
+        // SAFETY: The device of a live domain is alive.
         let memory = unsafe {
             if on_demand {
                 UserMemory::OnDemand(OnDemand::new(device, start, len, access, &mut cx, s)?)
