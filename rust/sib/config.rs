@@ -444,7 +444,9 @@ pub(crate) fn remote(text: &str) -> Result<SocketAddr> {
             SocketAddr::new(ip, params::udp_port())
         }
     };
-    if remote.ip().is_unspecified() || remote.ip().is_multicast() || remote.port() == 0 {
+    let ip = remote.ip();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    if is_broadcast || ip.is_unspecified() || ip.is_multicast() || remote.port() == 0 {
         return Err(EINVAL);
     }
     Ok(remote)

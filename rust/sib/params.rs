@@ -32,6 +32,7 @@ pub(crate) fn check() -> Result {
             u64::from(MAX_PORTS),
             u64::from(proto::fabric::switch::MAX_PORTS),
         ),
+        ("udp_port", u64::from(udp_port()), 1, u64::from(u16::MAX)),
         (
             "force_udp",
             u64::from(value::<u8>(module_parameters::force_udp.value())),

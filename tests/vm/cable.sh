@@ -47,6 +47,7 @@ refuses nonsense $CONFIG/bad/remote
 refuses 0.0.0.0 $CONFIG/bad/remote
 refuses 10.0.0.1:0 $CONFIG/bad/remote
 refuses 224.0.0.1 $CONFIG/bad/remote
+refuses 255.255.255.255 $CONFIG/bad/remote
 refuses averyveryverylongname0 $CONFIG/bad/netdev
 refuses 2 $CONFIG/bad/enable
 refuses 1 $CONFIG/bad/enable

@@ -76,8 +76,8 @@ mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 managed_by_module
 
 step "What cannot be"
-for peers in v0 v0/ /10.0.0.1 v0/nonsense v0/0.0.0.0 v0/10.0.0.1:0 v0/224.0.0.1 v0/ff02::1 \
-	v0/10.0.0.256 v0/fe80::1%v0 averyveryverylongname0/10.0.0.1 v0/10.0.0.1,v1 \
+for peers in v0 v0/ /10.0.0.1 v0/nonsense v0/0.0.0.0 v0/10.0.0.1:0 v0/224.0.0.1 v0/255.255.255.255 \
+	v0/ff02::1 v0/10.0.0.256 v0/fe80::1%v0 averyveryverylongname0/10.0.0.1 v0/10.0.0.1,v1 \
 	v0/10.0.0.1,,v0/10.0.0.2 v0/10.0.0.1,v0/10.0.0.1:61515; do
 	refuses $peers
 done
