@@ -35,7 +35,8 @@ enum Memory {
         mr: Held<Mr>,
         offset: usize,
     },
-    /// Within a region for fast registration, which stays until the use of its pages has ended.
+    /// Within a region for fast registration, which stays until the use of its pages has ended. So the pages are dropped
+    /// first: whoever drops the last of them frees memory, which may not be done under a lock.
     Fast {
         pages: PagesUse,
         _mr: Held<Mr>,
