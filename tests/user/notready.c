@@ -21,7 +21,7 @@
 #define SLACK_US 20000u
 #define FOR_EVER 7
 /* More often than any other counter allows. */
-#define MANY 200u
+#define MANY 60u
 #define IN_ROW 3
 /* Counters are no older than that. */
 #define AGE_US 20000
