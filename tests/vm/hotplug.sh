@@ -14,7 +14,7 @@ ONLINE=/sys/devices/system/cpu/cpu1/online
 TIMES=/tmp/times
 ENOUGH=/tmp/enough
 # Seconds of each program.
-LENGTH=4
+LENGTH=2
 
 # come_and_go: until there is ENOUGH. Says in TIMES how often.
 come_and_go() {
