@@ -256,16 +256,15 @@ impl Fabric {
         if !is_neighbour(from) || from.port() != port || beacon.udp_port != port {
             return Err(Dropped::Stranger);
         }
-        let remote = from;
         let mut state = cx.lock(&self.state);
-        let known = state.cable_to(remote).is_some() || state.leads_to(beacon.guid);
+        let known = state.cable_to(from).is_some() || state.leads_to(beacon.guid);
         if known || !state.has_room() {
             return Ok(());
         }
         if state
             .search
             .as_mut()
-            .is_some_and(|search| search.note(remote))
+            .is_some_and(|search| search.note(from))
         {
             self.timer.arm(now().nanos());
         }
