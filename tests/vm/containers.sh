@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 400 --package podman --package crun -- shared
 # vm: --kernel stock --timeout 400 --package podman --package crun -- exclusive
-# vm-long: --kernel debug --timeout 1500 --package podman --package crun -- shared
-# vm-long: --kernel debug --timeout 1500 --package podman --package crun -- exclusive
 #
 # Two containers of podman, each with an HCA and in a network namespace of its own, in which the
 # interface of IP over InfiniBand of that is: verbs and rdma_cm between them, limits of locked
@@ -156,7 +154,7 @@ rdma_listens() {
 within 60 rdma_listens || fail "rping does not listen: $(cat /tmp/server)"
 run with_hca 2 --ulimit memlock=-1 -- rping -c -C 100 -a 10.8.0.1
 wait $server || fail "status $? of the server: $(cat /tmp/server)"
-grep -c 'ping data' /tmp/server
+[ "$(grep -c 'ping data' /tmp/server)" = 100 ] || fail "not all messages have come: $(cat /tmp/server)"
 
 step "Locked memory"
 refused "couldn't" with_hca 1 --ulimit memlock=65536 -- ibv_rc_pingpong -p $PORT -s 1000000
