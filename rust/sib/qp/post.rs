@@ -131,7 +131,7 @@ pub(crate) fn doorbell(
 
 /// Waits until who answers the peer has done so, for a short time.
 ///
-/// A program that has got a message answers it while the acknowledgement is on its way. If its peer is in the same
+/// A program that has got a message answers it while that is being acknowledged. If its peer is in the same
 /// kernel, the processor of that is the one that acknowledges. It would find the answer, send it and have it received, so
 /// that one processor works for both programs, and each waits for all that.
 fn await_answer(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {

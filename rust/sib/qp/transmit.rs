@@ -6,6 +6,10 @@
 //! that comes meanwhile goes, as the first looks for more before it gives the transmitter back. Between two
 //! segments the lock is free, so that answers get in. While a segment is on its way, completions of sends
 //! are withheld.
+//!
+//! Acknowledgements alone may be overtaken: whoever gets one after a later answer, or after requests, has lost nothing
+//! by that. So the transmitter is given back before they leave the host, and a program that answers the message meanwhile
+//! does not have to wait.
 
 use super::{
     absence::Wait,
@@ -47,7 +51,10 @@ use rdma::sync::{
     Unlocked, //
 };
 use wire::header::Header;
-use wire::opcode::Service;
+use wire::opcode::{
+    Operation,
+    Service, //
+};
 
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
@@ -65,6 +72,8 @@ pub(super) struct Transmitter {
     end: Option<Goal>,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
+    /// Whether the next segment has to stay behind what was sent: that is more than acknowledgements.
+    binds: bool,
     /// That, or another short answer.
     pub(super) reply: Reply,
     /// Whether an operation of this side has to wait.
@@ -111,6 +120,7 @@ impl Transmitter {
             fresh: false,
             end: None,
             last: false,
+            binds: false,
             reply <- Reply::none(),
             waits: false,
             absent: false,
@@ -203,7 +213,9 @@ impl Transmitter {
         }
         // Before the last of it leaves: the peer may invalidate a key that it has the data of.
         self.flight.clear();
-        if self.last {
+        let is_ack = self.segment.header.bth.opcode.operation() == Operation::Ack;
+        self.binds |= !is_ack;
+        if self.last && self.binds {
             run.end(cx, irqs);
         }
     }
@@ -271,9 +283,10 @@ impl State {
             });
             return Step::Send(own);
         }
-        if run.is_loaded() {
+        if own.binds && run.is_loaded() {
             return Step::Flush(own);
         }
+        own.binds = false;
         own.end = None;
         let waits = core::mem::take(&mut own.waits);
         self.absence.stall(waits);
