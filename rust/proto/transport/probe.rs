@@ -18,19 +18,13 @@ use crate::time::{
 };
 use crate::transport::config::QpConfig;
 use crate::transport::segment::{
-    connected_header,
-    Payload,
+    question,
     TxLimits,
     TxSegment, //
 };
 use wire::aeth::Syndrome;
 use wire::header::Header;
-use wire::opcode::{
-    Opcode,
-    Operation,
-    Service, //
-};
-use wire::reth::Reth;
+use wire::opcode::Operation;
 use wire::{
     timer,
     Psn, //
@@ -124,15 +118,7 @@ impl Probe {
         });
         self.plan = Plan::Later(now.after(patience), left.saturating_sub(1));
         self.asked = true;
-        let opcode = Opcode::new(Service::Rc, Operation::WriteOnly)?;
-        let mut header = connected_header(config, limits, opcode, next.back(1));
-        header.reth = Some(Reth::default());
-        header.bth.ack_req = true;
-        Some(TxSegment {
-            header,
-            span: 1,
-            payload: Payload::None,
-        })
+        question(next, config, limits)
     }
 
     /// Whether the packet answers the question; all requests before `next` are acknowledged.

@@ -466,7 +466,11 @@ where
             return None;
         }
         let may_begin = self.state == QpState::Rts;
-        self.requester.poll(now, &self.config, limits, may_begin)
+        let segment = self.requester.poll(now, &self.config, limits, may_begin);
+        if segment.is_some() {
+            return segment;
+        }
+        self.requester.question(&self.config, limits)
     }
 
     /// The local operation that the send queue has arrived at, if [`Self::poll_transmit`] has just returned `None`

@@ -170,8 +170,6 @@ pub(super) struct Requester<S> {
     stranded: bool,
     /// Whether a work request could not begin because of the PSNs of those before it.
     lacks_psns: bool,
-    /// Whether something was found that is to be sent again in order to ask, after there was nothing to send.
-    asks_now: bool,
 }
 
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
@@ -208,7 +206,6 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             failed: false,
             stranded: false,
             lacks_psns: false,
-            asks_now: false,
         }
     }
 
@@ -441,10 +438,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Completes what was complete by being sent, if the service is unreliable. Returns whether there is something to
-    /// send now: a work request that has waited for this may begin, or a reliable service asks.
+    /// send now: a work request that has waited for this may begin.
     pub(super) fn transmitted(&mut self, env: &mut impl Env) -> bool {
         if self.qp_type == QpType::Rc {
-            return core::mem::take(&mut self.asks_now);
+            return false;
         }
         let waited = core::mem::take(&mut self.lacks_psns);
         let sent = self.cursor.index.since(self.oldest.index);

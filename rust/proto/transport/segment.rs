@@ -21,6 +21,7 @@ use wire::opcode::{
     Operation,
     Service, //
 };
+use wire::reth::Reth;
 use wire::{
     Key,
     Lid,
@@ -259,6 +260,20 @@ pub(super) fn connected_header(
         },
         ..Header::default()
     }
+}
+
+/// A question to the peer: how far has it come? To any responder it is a repetition, of the last request before `next`,
+/// whatever that was; there is no memory in it.
+pub(super) fn question(next: Psn, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+    let opcode = Opcode::new(Service::Rc, Operation::WriteOnly)?;
+    let mut header = connected_header(config, limits, opcode, next.back(1));
+    header.reth = Some(Reth::default());
+    header.bth.ack_req = true;
+    Some(TxSegment {
+        header,
+        span: 1,
+        payload: Payload::None,
+    })
 }
 
 /// The link header of a packet that goes the way `av`.

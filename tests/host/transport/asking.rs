@@ -165,7 +165,7 @@ fn all_ask_if_nothing_would_ask_later() {
 }
 
 #[test]
-fn the_last_one_asks_when_nothing_follows() {
+fn the_peer_is_asked_when_nothing_follows() {
     let [mut one, mut two] = network();
     for _ in 0..5 {
         post(&mut one, SendOp::Write, false);
@@ -178,7 +178,12 @@ fn the_last_one_asks_when_nothing_follows() {
     assert_eq!(lapse, Lapse::None);
     let again = one.poll_all(LATER);
     assert_eq!(asks(&again), [true]);
-    assert_eq!(again[0].0.header.bth.psn, packets[4].0.header.bth.psn);
+    // It repeats what was acknowledged before all of them.
+    assert_eq!(
+        again[0].0.header.bth.psn,
+        packets[0].0.header.bth.psn.back(1)
+    );
+    assert!(again[0].1.is_empty());
     deliver(&mut two, &again);
     deliver(&mut one, &two.poll_all(LATER));
     assert_eq!(one.host.retired.len(), 5);
@@ -186,18 +191,57 @@ fn the_last_one_asks_when_nothing_follows() {
 }
 
 #[test]
-fn the_last_one_tells_of_a_loss_before_it() {
-    let [mut one, mut two] = network();
-    for _ in 0..5 {
-        post(&mut one, SendOp::Write, false);
+fn the_answer_tells_what_is_lost() {
+    for arrived in 0..4 {
+        let [mut one, mut two] = network();
+        for _ in 0..5 {
+            post(&mut one, SendOp::Write, false);
+        }
+        let packets = one.poll_all(0);
+        deliver(&mut two, &packets[..arrived]);
+        one.qp.on_timeout(Instant::from_nanos(LATER), &mut one.host);
+        deliver(&mut two, &one.poll_all(LATER));
+        deliver(&mut one, &two.poll_all(LATER));
+        assert_eq!(one.host.retired.len(), arrived);
+        assert_eq!(one.poll_all(LATER).len(), 5 - arrived);
     }
-    let packets = one.poll_all(0);
-    deliver(&mut two, &packets[..2]);
+}
+
+/// The peer's program may have answered, and this one have deregistered what it sent.
+#[test]
+fn a_question_needs_no_memory() {
+    for floor in [Duration::ZERO, Duration::from_nanos(10_000)] {
+        let [mut one, mut two] = pair(|config| config.reminder_floor = floor);
+        for _ in 0..3 {
+            post(&mut one, SendOp::Write, false);
+        }
+        deliver(&mut two, &one.poll_all(0));
+        one.host.bad_buffers = true;
+        let due = one.qp.next_deadline().expect("nobody will ask");
+        one.qp.on_timeout(due, &mut one.host);
+        deliver(&mut two, &one.poll_all(due.nanos()));
+        deliver(&mut one, &two.poll_all(due.nanos()));
+        assert_eq!(one.qp.state(), QpState::Rts);
+        assert_eq!(one.host.retired.len(), 3);
+        assert_eq!(one.qp.next_deadline(), None);
+    }
+}
+
+/// What was sent after the question is not what its answer is about.
+#[test]
+fn an_answer_says_nothing_about_what_came_later() {
+    let [mut one, mut two] = network();
+    post(&mut one, SendOp::Write, false);
+    deliver(&mut two, &one.poll_all(0));
     one.qp.on_timeout(Instant::from_nanos(LATER), &mut one.host);
-    deliver(&mut two, &one.poll_all(LATER));
+    let question = one.poll_all(LATER);
+    post(&mut one, SendOp::Write, false);
+    let later = one.poll_all(LATER);
+    assert_eq!(asks(&later), [false]);
+    deliver(&mut two, &question);
     deliver(&mut one, &two.poll_all(LATER));
-    assert_eq!(one.host.retired.len(), 2);
-    assert_eq!(one.poll_all(LATER).len(), 3);
+    assert_eq!(one.host.retired.len(), 1);
+    assert!(one.poll_all(LATER).is_empty());
 }
 
 #[test]

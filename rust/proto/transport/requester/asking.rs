@@ -5,10 +5,15 @@
 //! On a network an acknowledgement is a packet of its own, and costs both hosts as much as a small message. So a
 //! message asks for one there only if somebody waits for it: the consumer for its completion, or the requester
 //! since the window, or the receive work requests that the peer has told of, come to an end. Of messages that nobody
-//! asked about, the last one is sent again after a while, and asks. That is cheap only if it is a single packet, so a
-//! run of several always asks; and so do all if nothing would have the last one sent again. It is sent again at once, and
-//! asks, if what follows it cannot go on, or not complete, without an answer. Within a host an acknowledgement is no packet,
-//! but costs a tenth of a small message all the same.
+//! asked about, the peer is asked by a question after a while. A run of several packets always asks, which costs little
+//! beside them; and so do all if nothing would ever put the question. It is put at once if what follows cannot go on, or
+//! not complete, without an answer. Within a host an acknowledgement is no packet, but costs a tenth of a small message
+//! all the same.
+//!
+//! The question is an RDMA WRITE of no bytes that has the PSN of the last packet which is acknowledged, so that the peer
+//! takes it for a repetition, and acknowledges all that it has (IBA "Duplicate requests"). It needs no memory: a program
+//! that was answered by its peer may not wait for completions, and have deregistered that of its messages. What the peer
+//! has not got goes again.
 //!
 //! Source: IBA "Acknowledge Request", "Coalesced Acknowledge Messages".
 
@@ -19,7 +24,12 @@ use crate::time::{
 };
 use crate::transport::config::QpConfig;
 use crate::transport::qp_state::QpType;
-use crate::transport::segment::Piece;
+use crate::transport::segment::{
+    question,
+    Piece,
+    TxLimits,
+    TxSegment, //
+};
 use crate::transport::wqe::{
     SendEntry,
     SendFlags,
@@ -41,8 +51,10 @@ pub(super) struct Asking {
     unasked: u32,
     /// One after the last packet that did.
     asked: Psn,
-    /// Whether the next segment is sent again in order to ask.
-    again: bool,
+    /// Whether what is sent next asks.
+    due: bool,
+    /// Whether the last to ask was a question, and all that the peer owes is its answer.
+    questioned: bool,
 }
 
 impl Asking {
@@ -64,7 +76,18 @@ impl Asking {
     pub(super) fn on_asked(&mut self, end: Psn) {
         self.unasked = 0;
         self.asked = end;
-        self.again = false;
+        self.due = false;
+        self.questioned = false;
+    }
+
+    /// Whether something is still to be sent that asks.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// The peer is to be asked.
+    pub(super) fn begin(&mut self) {
+        self.due = true;
     }
 }
 
@@ -98,7 +121,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let window = self.window.packets(config);
         let waiting = self.begun.since(self.oldest.index);
         let forever = config.timeout == 0 && config.reminder_floor == Duration::ZERO;
-        self.asking.again
+        self.asking.due
             || piece.span == room
             || self.asking.unasked >= window.wrapping_shr(ASKS_PER_WINDOW_SHIFT)
             || (piece.ends
@@ -109,19 +132,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                     || (op.takes_recv() && !self.credits.cover_next())))
     }
 
-    /// Has the segment that was sent last be sent again, or all if that may not be, and ask; to be called if the peer was
-    /// not asked.
+    /// Has what is sent next ask, or a question be put if that is nothing.
     pub(in crate::transport) fn ask(&mut self, now: Instant, config: &QpConfig) {
-        let last = self.before;
-        // INVARIANT: Both were between the oldest and `begun`, and are still.
-        if self.acked.is_after(last.cursor_psn) || self.is_blocked(last.cursor.index) {
-            self.cursor = self.oldest;
-            self.cursor_psn = self.acked;
-        } else {
-            self.cursor = last.cursor;
-            self.cursor_psn = last.cursor_psn;
-        }
-        self.asking.again = true;
+        self.asking.begin();
         self.restart_timer(now, config);
     }
 
@@ -130,7 +143,38 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     pub(super) fn await_answers(&mut self, now: Instant, config: &QpConfig) {
         if !self.is_asked() {
             self.ask(now, config);
-            self.asks_now = true;
+        }
+    }
+
+    /// The question, if one is to be put and nothing else is to be sent.
+    #[inline]
+    pub(in crate::transport) fn question(
+        &mut self,
+        config: &QpConfig,
+        limits: &TxLimits,
+    ) -> Option<TxSegment> {
+        if !self.asking.due {
+            return None;
+        }
+        self.put_question(config, limits)
+    }
+
+    #[cold]
+    fn put_question(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        let owed = self.is_asked();
+        self.asking.on_asked(self.cursor_psn);
+        if self.acked == self.sent_end {
+            return None;
+        }
+        self.asking.questioned = !owed;
+        question(self.acked, config, limits)
+    }
+
+    /// The peer has told how far it has come. If that answers the question, and is not all, the rest goes again.
+    #[inline]
+    pub(super) fn heed(&mut self, now: Instant, config: &QpConfig) {
+        if core::mem::take(&mut self.asking.questioned) && self.asking.asked.is_after(self.acked) {
+            self.repair(now, config);
         }
     }
 }

@@ -25,9 +25,8 @@ use wire::Psn;
 pub(super) struct Doubt {
     /// One after the packet that is sent again.
     end: Psn,
-    /// How far sending had come, and how far before the last segment.
+    /// How far sending had come.
     mark: Mark,
-    before: Mark,
     window: Window,
     allowance: u8,
 }
@@ -42,7 +41,6 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         (tells && self.cursor_psn == self.sent_end).then(|| Doubt {
             end: self.acked.add(1),
             mark: self.mark(),
-            before: self.before,
             window: self.window,
             allowance: self.allowance,
         })
@@ -60,7 +58,6 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.window = doubt.window;
         self.allowance = doubt.allowance;
         self.part_end = doubt.mark.part_end;
-        self.before = doubt.before;
         if self.acked != self.sent_end {
             // INVARIANT: So it was, and the oldest is still before it: some of what it is after is not acknowledged.
             self.cursor = doubt.mark.cursor;

@@ -49,6 +49,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 if self.credits.on_aeth(&aeth, false) {
                     self.end_patience();
                 }
+                if matches!(aeth.syndrome, Syndrome::Ack { .. }) {
+                    self.heed(now, config);
+                }
             }
             return Err(RxDrop::Stale);
         }
@@ -106,7 +109,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 }
             }
             _ if missing => self.repair(now, config),
-            Syndrome::Ack { .. } => {}
+            Syndrome::Ack { .. } => self.heed(now, config),
             // The peer says so for each copy that has reached it; the pause is being kept.
             Syndrome::Rnr { .. } if self.is_pausing() => {}
             Syndrome::Rnr { timer } => self.pause(now, timer, config, env),

@@ -104,9 +104,6 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.sent_end = before.sent_end;
         self.part_end = before.part_end;
         self.asking = before.asking;
-        // What was sent before that is not known any more.
-        self.before.cursor = self.oldest;
-        self.before.cursor_psn = self.acked;
         if self.acked == self.sent_end {
             self.timer = Timer::Off;
             self.reminder.disarm();
@@ -115,12 +112,12 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// Whether there are work requests that have not been sent, or have to be sent again.
     pub(in crate::transport) fn has_output(&self) -> bool {
-        self.cursor.index != self.head
+        self.cursor.index != self.head || self.asking.is_due()
     }
 
     /// Whether nothing has been sent of any of those.
     pub(in crate::transport) fn is_at_new(&self) -> bool {
-        self.cursor.index == self.begun
+        self.cursor.index == self.begun && !self.asking.is_due()
     }
 
     /// Moves the cursor to the next work request that has something to send.
@@ -139,14 +136,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 }
                 // It has its completion when those before it have theirs.
                 self.ask(now, config);
-                continue;
+                return None;
             }
             if index == self.begun && !(may_begin && self.begin(config, limits.mtu)) {
                 if self.is_asked() || (may_begin && !self.next_waits(index)) {
                     return None;
                 }
                 self.ask(now, config);
-                continue;
+                return None;
             }
             let entry = self.queue.get(index)?;
             if !entry.wqe.op.is_local() {
@@ -156,7 +153,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             if signaled && !self.is_all_asked() {
                 // Its completion comes after theirs, and once it is executed they may not find their memory any more.
                 self.ask(now, config);
-                continue;
+                return None;
             }
             if !executed {
                 self.local = Some(self.queue.slot(index));
