@@ -384,6 +384,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             if self.qp_type == QpType::Rc {
                 // The peer is not to be waited for because of what it never gets.
                 self.put_back();
+                if self.remind_without() {
+                    return;
+                }
             }
             self.park(index, status);
         }

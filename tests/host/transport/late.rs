@@ -13,8 +13,10 @@ use crate::world::{
 use proto::time::Instant;
 use proto::transport::{
     Lapse,
+    QpState,
     SendOp,
-    TxSegment, //
+    TxSegment,
+    WcStatus, //
 };
 
 const COUNT: usize = 20;
@@ -94,6 +96,49 @@ fn what_is_new_is_told_from_what_is_sent_again() {
     assert!(two.qp.has_only_new());
     deliver(&mut two, &packets[1..2]);
     assert!(two.qp.has_output() && !two.qp.has_only_new());
+}
+
+/// A reminder whose message has no memory any more is a question.
+#[test]
+fn a_reminder_needs_no_memory() {
+    for late in [true, false] {
+        let [mut one, mut two] = network();
+        for _ in 0..COUNT {
+            post(&mut one);
+        }
+        let packets = one.poll_all(0);
+        // The second one comes after the first was sent again.
+        for fails in [false, true, true] {
+            one.host.bad_buffers = fails;
+            let due = one.qp.next_deadline().expect("nobody will ask");
+            assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::Reminder);
+            let again = one.poll_all(due.nanos());
+            assert_eq!(again.len(), 1);
+            assert_eq!(again[0].1.is_empty(), fails);
+            assert!(again[0].0.header.bth.ack_req);
+        }
+        if late {
+            deliver(&mut two, &packets);
+            deliver(&mut one, &two.poll_all(0));
+            assert_eq!(one.host.sent.len(), COUNT);
+            assert!(one
+                .host
+                .sent
+                .iter()
+                .all(|wc| wc.status == WcStatus::Success));
+            assert_eq!(one.qp.state(), QpState::Rts);
+            continue;
+        }
+        loop {
+            let due = one.qp.next_deadline().expect("nobody will ask");
+            match one.qp.on_timeout(due, &mut one.host) {
+                Lapse::Timeout => break,
+                _ => one.poll_all(due.nanos()),
+            };
+        }
+        assert!(one.poll_all(0).is_empty());
+        assert_eq!(one.host.sent[0].status, WcStatus::LocProtErr);
+    }
 }
 
 #[test]

@@ -9,6 +9,10 @@
 //!
 //! Of an RDMA READ one packet is asked for again. What is more than that is of the first answer.
 //!
+//! A reminder is not what the IBA has a message repeated for, and the memory of one that its peer has may be gone by then.
+//! So that is no error: the peer is asked by a question, and if it has not got the message, the ACK timeout has it
+//! repeated.
+//!
 //! TCP knows this as forward RTO recovery (RFC 5682).
 
 use super::{
@@ -35,6 +39,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// For who is about to send again what may not be lost; `None` if the answer would not tell. One of a single packet is
     /// the same the first time and the second.
     pub(super) fn doubt(&self) -> Option<Doubt> {
+        if self.doubt.is_some() {
+            // Since then the packet that it is about was sent again, and nothing else.
+            return self.doubt;
+        }
         let oldest = self.queue.get(self.oldest.index)?;
         let left = oldest.psn_count.wrapping_sub(self.oldest.packet);
         let tells = !oldest.wqe.op.is_fetch() || left > 1;
@@ -55,6 +63,21 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if self.acked == doubt.end {
             return;
         }
+        self.give_up_reminder(&doubt);
+    }
+
+    /// The memory of what was to be sent again is gone: asks, if it was for a reminder. Returns whether it was.
+    pub(super) fn remind_without(&mut self) -> bool {
+        let Some(doubt) = self.doubt.take() else {
+            return false;
+        };
+        self.give_up_reminder(&doubt);
+        self.asking.begin();
+        true
+    }
+
+    /// Sends nothing again.
+    fn give_up_reminder(&mut self, doubt: &Doubt) {
         self.window = doubt.window;
         self.allowance = doubt.allowance;
         self.part_end = doubt.mark.part_end;
