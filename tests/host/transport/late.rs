@@ -272,3 +272,31 @@ fn a_late_answer_does_not_make_all_ask() {
         .collect();
     assert_eq!(psns, [packets[SIGNALED - 1].0.header.bth.psn]);
 }
+
+/// A reminder that meets the answer on its way repeats what it names, and cuts nothing off.
+#[test]
+fn a_reminder_does_not_end_the_answer_that_is_under_way() {
+    const PACKETS: usize = 12;
+    for sent in 1..PACKETS {
+        for named in 0..sent {
+            let [mut one, mut two] = network();
+            let len = PACKETS * one.qp.config().mtu.bytes();
+            one.post(wqe(0, SendOp::Read, len, 0), vec![0; len]);
+            deliver(&mut two, &one.poll_all(0));
+            let mut answers: Vec<_> = (0..sent).filter_map(|_| two.poll(0)).collect();
+            // What is before that has come, and then nothing for long.
+            deliver(&mut one, &answers[..named]);
+            let due = one.qp.next_deadline().expect("nobody will ask");
+            assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::Reminder);
+            let again = one.poll_all(due.nanos());
+            assert_eq!(again.len(), 1);
+            deliver(&mut two, &again);
+            answers.extend(two.poll_all(0));
+            assert_eq!(answers.len(), PACKETS + 1);
+            deliver(&mut one, &answers[named..]);
+            assert!(one.poll_all(due.nanos()).is_empty());
+            assert_eq!(one.host.sent.len(), 1);
+            assert_eq!(one.qp.next_deadline(), None);
+        }
+    }
+}

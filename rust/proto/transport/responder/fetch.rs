@@ -81,7 +81,7 @@ pub(super) fn is_fetch(operation: Operation) -> bool {
 ///
 /// # Invariants
 ///
-/// `start <= next <= end <= count`, and `out <= count`.
+/// `start <= next <= end <= count`, `rest.0 <= rest.1 <= count`, and `out <= count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     fetch: Fetch,
@@ -95,6 +95,8 @@ pub struct Resource {
     next: u32,
     /// Where the present answer ends.
     end: u32,
+    /// The packets that are sent after that: of an answer which was not out when some of it was asked for again.
+    rest: (u32, u32),
     /// One after the last packet that has been out.
     out: u32,
     /// How far the messages have come with the operation, and how many more may.
@@ -110,6 +112,7 @@ impl Default for Resource {
             start: 0,
             next: 0,
             end: 0,
+            rest: (0, 0),
             out: 0,
             aeth: Aeth::default(),
         }
@@ -118,7 +121,42 @@ impl Default for Resource {
 
 impl Resource {
     fn is_pending(&self) -> bool {
-        self.next != self.end
+        self.next != self.end || self.rest.0 != self.rest.1
+    }
+
+    /// Goes on with the rest if all before that is out.
+    fn proceed(&mut self) {
+        if self.next == self.end {
+            (self.next, self.end) = core::mem::take(&mut self.rest);
+            self.start = self.next;
+        }
+    }
+
+    /// Answers the packets from `at` to before `end` again. Returns whether there is something to send for it.
+    ///
+    /// What is not out yet need not be sent again, and is not lost to one that asks for less: the peer asks for a
+    /// single packet when the answer is late, and does not expect it to end there.
+    fn repeat(&mut self, at: u32, end: u32) -> bool {
+        let rest = match self.rest {
+            (from, to) if from == to => (self.next, self.end),
+            rest => rest,
+        };
+        if at >= rest.0 && end <= rest.1 {
+            return false;
+        }
+        // INVARIANT: `at` is less than `end`, and neither that nor what was pending is more than `count`.
+        self.rest = (0, 0);
+        self.end = end;
+        if rest.0 != rest.1 && at < rest.0 && end < rest.1 {
+            if end < rest.0 {
+                self.rest = rest;
+            } else {
+                self.end = rest.1;
+            }
+        }
+        self.start = at;
+        self.next = at;
+        true
     }
 
     /// Whether the answer is one packet with at most so many bytes.
@@ -262,7 +300,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.kept = self.kept.wrapping_add(1);
         self.pending = true;
         if let Some(resource) = self.get_mut(1) {
-            // INVARIANT: 0 <= 0 <= count <= count, and 0 <= count.
+            // INVARIANT: 0 <= 0 <= count <= count, and 0 <= 0 <= count.
             *resource = Resource {
                 fetch,
                 first: header.bth.psn,
@@ -270,6 +308,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 start: 0,
                 next: 0,
                 end: count,
+                rest: (0, 0),
                 out: 0,
                 aeth: Aeth::default(),
             };
@@ -318,14 +357,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             let Some(end) = resource.asked_until(at, header, config) else {
                 break;
             };
-            // What is not out yet need not be sent again.
-            if at < resource.next || end > resource.end {
-                // INVARIANT: `at` is less than `end`, which is not more than `count`.
-                resource.start = at;
-                resource.next = at;
-                resource.end = end;
-                self.pending = true;
-            }
+            self.pending |= resource.repeat(at, end);
             break;
         }
     }
@@ -368,6 +400,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 break;
             };
             if resource.is_pending() {
+                resource.proceed();
                 let (next, out) = (resource.next, resource.out);
                 let segment = answer(resource, config, limits)?;
                 // INVARIANT: `next` is at most `count`.
