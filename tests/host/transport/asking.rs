@@ -157,6 +157,28 @@ fn a_bad_buffer_behind_what_nobody_asked_about_is_told() {
     }
 }
 
+/// The ACK timeout is about what was asked.
+#[test]
+fn the_peer_has_its_time_from_the_first_question_on() {
+    for op in [SendOp::Write, SendOp::Read] {
+        let [mut one, _] = pair(|_| {});
+        post(&mut one, SendOp::Write, false);
+        assert_eq!(asks(&one.poll_all(0)), [false]);
+        let due = one.qp.next_deadline().expect("nobody will ask");
+        let shortly_before = due.nanos() - 1;
+        post(&mut one, op, true);
+        assert_eq!(one.poll_all(shortly_before).len(), 1);
+        assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::None);
+        let later = Instant::from_nanos(shortly_before + due.nanos());
+        assert_eq!(one.qp.next_deadline(), Some(later));
+        // What asks as well does not put it off.
+        post(&mut one, SendOp::Write, true);
+        assert_eq!(asks(&one.poll_all(due.nanos())), [true]);
+        assert_eq!(one.qp.next_deadline(), Some(later));
+        assert_eq!(one.qp.on_timeout(later, &mut one.host), Lapse::Timeout);
+    }
+}
+
 #[test]
 fn all_ask_if_nothing_would_ask_later() {
     let [mut one, _] = pair(|config| config.timeout = 0);

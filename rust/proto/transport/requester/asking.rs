@@ -50,7 +50,7 @@ pub(super) struct Asking {
     /// Packets sent since one asked for an acknowledgement.
     unasked: u32,
     /// One after the last packet that did.
-    asked: Psn,
+    pub(super) asked: Psn,
     /// Whether what is sent next asks.
     due: bool,
     /// Whether the last to ask was a question, and all that the peer owes is its answer.

@@ -256,6 +256,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.throttle(1);
         self.window.on_silence(config);
         self.go_back(now, config);
+        // It was before, and has not answered.
+        self.asking.on_asked(self.acked.add(1));
         self.doubt = doubt;
         self.timer = timer;
     }

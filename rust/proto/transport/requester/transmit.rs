@@ -86,10 +86,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             }
             self.sent_end = self.cursor_psn;
         }
-        if segment.header.bth.ack_req || !segment.header.bth.opcode.has_payload() {
+        let asks = segment.header.bth.ack_req || !segment.header.bth.opcode.has_payload();
+        let begins = asks && !self.asking.asked.is_after(self.acked);
+        if asks {
             self.asking.on_asked(self.cursor_psn);
         }
-        if self.qp_type == QpType::Rc && self.is_idle() {
+        // Time in which the peer was not asked is none that it has let pass.
+        if self.qp_type == QpType::Rc && (begins || self.is_idle()) {
             self.restart_timer(now, config);
         }
         Some(segment)
