@@ -4,7 +4,8 @@
 
 use crate::rules::{
     deliver,
-    network, //
+    network,
+    pair, //
 };
 use crate::world::{
     wqe,
@@ -138,6 +139,41 @@ fn a_reminder_needs_no_memory() {
         }
         assert!(one.poll_all(0).is_empty());
         assert_eq!(one.host.sent[0].status, WcStatus::LocProtErr);
+    }
+}
+
+/// A connection without retries does not end because a processor was busy: the answer has come, or that to a question
+/// will.
+#[test]
+fn without_retries_the_peer_is_questioned_once() {
+    for answers in [0, 1, 2] {
+        let [mut one, mut two] = pair(|config| config.retry_cnt = 0);
+        post(&mut one);
+        let packets = one.poll_all(0);
+        if answers != 0 {
+            deliver(&mut two, &packets);
+        }
+        let answer = two.poll_all(0);
+        let due = one.qp.next_deadline().expect("nobody waits");
+        assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::None);
+        let question = one.poll_all(due.nanos());
+        assert_eq!(question.len(), 1);
+        assert!(question[0].1.is_empty());
+        if answers == 1 {
+            deliver(&mut one, &answer);
+        } else {
+            deliver(&mut two, &question);
+            deliver(&mut one, &two.poll_all(0));
+        }
+        if answers != 0 {
+            assert_eq!(one.host.sent[0].status, WcStatus::Success);
+            assert_eq!(one.qp.next_deadline(), None);
+            continue;
+        }
+        let end = Instant::from_nanos(2 * due.nanos());
+        assert_eq!(one.qp.next_deadline(), Some(end));
+        assert_eq!(one.qp.on_timeout(end, &mut one.host), Lapse::Timeout);
+        assert_eq!(one.host.sent[0].status, WcStatus::RetryExcErr);
     }
 }
 

@@ -8,6 +8,10 @@
 //! says that it is ready. One that does not say so is asked again when a fourth of the time is over that it has taken. And
 //! a peer that was not ready is sent a single packet, until it takes that.
 //!
+//! An answer that is late may have been sent: a busy processor sees the time that has passed before the packet that has
+//! come. With retries that costs one. Without any it would cost the connection, so the peer is questioned once, and has the
+//! same time again, which is within what the IBA lets the timer be late.
+//!
 //! Source: IBA "Transport Timer", "Retry Counters", "RNR NAK".
 
 use super::{
@@ -44,6 +48,8 @@ pub(super) enum Timer {
     Off,
     /// A response.
     Ack(Instant),
+    /// The same, and the peer, which is not asked again, was questioned when it was late.
+    LastAck(Instant),
     /// That the peer may have a receive work request. Nothing is sent before.
     Rnr(Instant),
 }
@@ -52,7 +58,7 @@ impl Timer {
     pub(super) fn deadline(self) -> Option<Instant> {
         match self {
             Self::Off => None,
-            Self::Ack(at) | Self::Rnr(at) => Some(at),
+            Self::Ack(at) | Self::LastAck(at) | Self::Rnr(at) => Some(at),
         }
     }
 }
@@ -262,6 +268,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.timer = timer;
     }
 
+    /// The peer is to be given up at once, since nothing is sent again to it. It is questioned before.
+    fn ask_at_last(&mut self, now: Instant, config: &QpConfig) {
+        self.ask(now, config);
+        if let Timer::Ack(at) = self.timer {
+            self.timer = Timer::LastAck(at);
+        }
+    }
+
     pub(in crate::transport) fn on_timeout(
         &mut self,
         now: Instant,
@@ -271,7 +285,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         match self.timer {
             Timer::Rnr(at) if at <= now => self.restart_timer(now, config),
             Timer::Ack(at) if at <= now && !self.is_asked() => self.ask(now, config),
-            Timer::Ack(at) if at <= now => {
+            Timer::Ack(at) if at <= now && config.retry_cnt == 0 => self.ask_at_last(now, config),
+            Timer::Ack(at) | Timer::LastAck(at) if at <= now => {
                 self.throttle(1);
                 self.window.on_silence(config);
                 self.retry(now, config, env);
