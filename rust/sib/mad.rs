@@ -194,6 +194,7 @@ impl Hca {
                 span: 1,
                 source: &source,
                 damage: None,
+                hops: 0,
             };
             self.transmit(cx, irqs, run, port, segment);
         }

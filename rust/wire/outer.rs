@@ -61,6 +61,19 @@ struct Raw {
 /// does is the same, but another of its processors may do it.
 pub const HURRIED: u8 = 1;
 
+/// Where the number of cables that the packets have passed before begins in the flags.
+const HOPS_SHIFT: u32 = 2;
+
+/// The largest such number. What has passed so many goes in a circle: the IBA has no way of more links, but no number in
+/// its packets either. What ends a circle there is that a packet which waits for too long is dropped.
+pub const MAX_HOPS: u8 = u8::MAX >> HOPS_SHIFT;
+
+/// The flags of a datagram; `hops` is at most [`MAX_HOPS`].
+#[inline]
+pub const fn flags(hurried: bool, hops: u8) -> u8 {
+    hops << HOPS_SHIFT | if hurried { HURRIED } else { 0 }
+}
+
 /// What follows the outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -102,7 +115,7 @@ impl Kind {
 pub struct Outer {
     /// What follows.
     pub kind: Kind,
-    /// [`HURRIED`] is defined. The others are sent as 0, and ignored on receipt.
+    /// [`HURRIED`], and a [number](Self::hops). The other one is sent as 0, and ignored on receipt.
     pub flags: u8,
     /// [`Kind::Data`]: the length of each packet but the last, which may be shorter; 0 if there is one.
     pub stride: u16,
@@ -136,6 +149,12 @@ impl Outer {
             cookie: raw.cookie.get(),
         };
         Ok((outer, body))
+    }
+
+    /// How many cables the packets have passed before.
+    #[inline]
+    pub const fn hops(&self) -> u8 {
+        self.flags >> HOPS_SHIFT
     }
 
     /// Writes the header to the front of `buf` and returns its size.
@@ -180,6 +199,18 @@ mod tests {
         assert_eq!(VALUE.emit(&mut out), Ok(LEN));
         assert_eq!(out[..], BYTES[..LEN]);
         assert_eq!(VALUE.emit(&mut out[1..]), Err(WireError::NoSpace));
+    }
+
+    #[test]
+    fn flags_hold_a_number() {
+        for hops in 0..=MAX_HOPS {
+            for hurried in [false, true] {
+                let flags = flags(hurried, hops);
+                let outer = Outer { flags, ..VALUE };
+                assert_eq!(outer.hops(), hops);
+                assert_eq!(flags & HURRIED, u8::from(hurried));
+            }
+        }
     }
 
     #[test]

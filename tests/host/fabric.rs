@@ -663,6 +663,39 @@ fn switches_enforce_partitions() {
     assert_eq!(world.trace((2, 2), lids[0].2, 0x0005), []);
 }
 
+/// Forwarding tables that lead in a circle: what goes there comes to an end, one by one and by copies.
+#[test]
+fn a_circle_has_an_end() {
+    let (mut world, mut manager) = fabric(3, &[(0, 1), (1, 2), (2, 0)], &[0, 1, 2]);
+    manager.sweep(&mut world);
+    let switches: [(&[u8], u8); 3] = [(&[1], 1), (&[1, 1], 2), (&[1, 1, 2], 2)];
+    let lid = manager.adapter_lids()[1].2;
+    for (path, next) in switches {
+        let (_, mut lft) = manager
+            .ask(&mut world, path, sm::GET, sm::LFT, 0, &[0; 64])
+            .expect("an answer");
+        lft[usize::from(lid)] = next;
+        let set = manager.ask(&mut world, path, sm::SET, sm::LFT, 0, &lft);
+        assert_eq!(set.map(|(status, _)| status), Some(0));
+        // The two ports of the ring.
+        let mut mft = [0; 64];
+        mft[..2].copy_from_slice(&6u16.to_be_bytes());
+        let set = manager.ask(&mut world, path, sm::SET, sm::MFT, 0, &mft);
+        assert_eq!(set.map(|(status, _)| status), Some(0));
+    }
+    let relay_errors = |world: &mut World| -> u32 {
+        let ports = (0..3).flat_map(|node| (1..=4).map(move |port| (node, port)));
+        ports
+            .map(|at| u32::from(world.counters(at).rcv_switch_relay_errors))
+            .sum()
+    };
+    let before = relay_errors(&mut world);
+    assert_eq!(world.trace((3, 1), lid, 0xffff), []);
+    assert_eq!(relay_errors(&mut world), before + 1);
+    assert_eq!(world.trace((3, 1), 0xc000, 0xffff), []);
+    assert_eq!(relay_errors(&mut world), before + 3);
+}
+
 /// A packet for a group leaves by ports that admit it, and counts at each of the others.
 #[test]
 fn ports_of_a_group_count_by_themselves() {

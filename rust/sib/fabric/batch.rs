@@ -77,8 +77,9 @@ pub(crate) struct Order {
 struct Open {
     batch: Batch,
     way: Way,
-    /// What all its datagrams say, so that packets for another reader do not share them.
+    /// What all its datagrams say, so that packets for another reader, or from elsewhere, do not share them.
     cookie: u64,
+    hops: u8,
     cpu: Option<CpuId>,
 }
 
@@ -136,6 +137,7 @@ impl Outbox {
                 open.batch.takes(size)
                     && open.way.is_same(way)
                     && open.cookie == reader.cookie
+                    && open.hops == segment.hops
                     && open.cpu == cpu
             };
             let batch = if segment.damage.is_some() {
@@ -154,6 +156,7 @@ impl Outbox {
                     batch,
                     way: way.try_clone()?,
                     cookie: reader.cookie,
+                    hops: segment.hops,
                     cpu,
                 });
             }
@@ -162,7 +165,7 @@ impl Outbox {
             let hurried = cpu.is_some() && header.bth.opcode.is_request();
             let outer = batch.begins_datagram().then_some(Outer {
                 kind: Kind::Data,
-                flags: if hurried { outer::HURRIED } else { 0 },
+                flags: outer::flags(hurried, segment.hops),
                 stride: u16::try_from(batch.size).ok()?,
                 cookie: reader.cookie,
             });

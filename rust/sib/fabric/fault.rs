@@ -267,6 +267,7 @@ impl Hca {
                 span: 1,
                 source: &source,
                 damage: None,
+                hops: 0,
             };
             self.pass(cx, irqs, run, port, parcel.direction, segment);
         }

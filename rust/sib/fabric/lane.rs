@@ -438,6 +438,8 @@ impl State {
             dlid,
             pkey: Some(pkey),
             vl15: false,
+            // What has come in by a cable is asked about only if it arrives here.
+            hops: 0,
         };
         match self.switch.forward(in_port, &packet) {
             Forward::To(out) => Some((out, self.hop(out))),

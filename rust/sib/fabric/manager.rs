@@ -428,6 +428,7 @@ impl Fabric {
             span: 1,
             source: &source,
             damage: None,
+            hops: 0,
         };
         self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
     }

@@ -58,6 +58,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) source: &'a Source<'a>,
     /// Which of its bits is wrong, if one is: `super::fault::damage` knows which.
     pub(crate) damage: Option<u32>,
+    /// How many cables it has passed.
+    pub(crate) hops: u8,
 }
 
 impl Segment<'_> {
@@ -380,6 +382,7 @@ impl State {
             dlid: lrh.dlid,
             pkey: (!vl15).then_some(segment.header.bth.pkey),
             vl15,
+            hops: segment.hops,
         };
         match self.switch.forward(in_port, &packet) {
             Forward::To(PortNum::MANAGEMENT) => {

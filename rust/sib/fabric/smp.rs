@@ -196,6 +196,7 @@ impl Fabric {
                 span: 1,
                 source: &source,
                 damage: None,
+                hops: 0,
             };
             self.send_out(cx, irqs, run, port, segment);
         }
@@ -251,6 +252,7 @@ impl Fabric {
             span: 1,
             source: &source,
             damage: None,
+            hops: 0,
         };
         self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
     }
@@ -290,6 +292,7 @@ impl Fabric {
                 span: 1,
                 source: &source,
                 damage: None,
+                hops: 0,
             };
             self.carry(cx, irqs, run, PortNum::MANAGEMENT, segment);
         }

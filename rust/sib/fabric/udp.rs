@@ -252,6 +252,7 @@ impl Fabric {
             irqs,
             origin,
             dest: None,
+            hops: 0,
             landing: None,
             train: None,
             run,
@@ -288,6 +289,8 @@ struct Arrival<'a> {
     origin: &'a Origin,
     /// Where the last packet went, by its cookie.
     dest: Option<(u64, Dest)>,
+    /// How many cables it had passed then.
+    hops: u8,
     /// Where the last one has landed, if it has come over a cable.
     landing: Option<Landing>,
     /// Packets that have not been handed on, since more of their message may follow.
@@ -327,6 +330,11 @@ impl<'a> Arrival<'a> {
         mut rest: &'a [u8],
         mut body: &'a [u8],
     ) -> Result<(), Dropped> {
+        let hops = outer.hops().saturating_add(1);
+        if hops != self.hops {
+            self.hand_on(cx);
+            self.hops = hops;
+        }
         if !matches!(self.dest, Some((known, _)) if known == outer.cookie) {
             self.hand_on(cx);
             let dest = cx
@@ -404,6 +412,7 @@ impl<'a> Arrival<'a> {
             span: train.span,
             source: &source,
             damage: None,
+            hops: self.hops,
         };
         let (irqs, run) = (self.irqs, &mut *self.run);
         if run.is_full() {

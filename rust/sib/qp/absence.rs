@@ -305,6 +305,7 @@ impl State {
                 span: waiting.span,
                 source: &Source::Kept(&waiting.payload),
                 damage: None,
+                hops: 0,
             },
             port: waiting.port,
             pkey_index: waiting.pkey_index,

@@ -60,6 +60,7 @@ impl State {
                 span: 1,
                 source: &Source::Bytes(own.reply.bytes.get(..len).unwrap_or_default()),
                 damage: None,
+                hops: 0,
             };
             self.withheld.release(cx, qp);
             // Both ends have agreed on a partition: this answers a segment that was taken.
@@ -110,6 +111,7 @@ impl State {
             span: 1,
             source: &Source::Bytes(bytes),
             damage: None,
+            hops: 0,
         };
         let lane = self.transmitter.as_ref().map(|own| &own.lane);
         if lane.is_some_and(|lane| qp.hca.count_along(lane, asker, &segment)) {

@@ -186,6 +186,7 @@ impl Transmitter {
             span: self.segment.span,
             source: &self.flight.source(),
             damage: None,
+            hops: 0,
         };
         if self.end.is_none() {
             self.end = qp.hca.goal(cx, &self.lane);

@@ -212,17 +212,18 @@ impl World {
 
     /// Follows a data packet from an adapter's port to all places where it arrives.
     pub(crate) fn trace(&mut self, from: Place, dlid: u16, pkey: u16) -> Vec<Place> {
-        let packet = Packet {
-            dlid: Lid::new(dlid),
-            pkey: Some(PKey::new(pkey)),
-            vl15: false,
-        };
         let mut arrived = Vec::new();
-        let mut queue = VecDeque::from_iter(self.cables.get(&from).copied());
-        let mut hops = 0;
-        while let Some((node, port)) = queue.pop_front() {
-            hops += 1;
-            assert!(hops < 1000, "a packet goes round in circles");
+        let mut queue = VecDeque::from_iter(self.cables.get(&from).map(|&at| (at, 0)));
+        let mut steps = 0;
+        while let Some(((node, port), hops)) = queue.pop_front() {
+            steps += 1;
+            assert!(steps < 1000, "a packet goes round in circles");
+            let packet = Packet {
+                dlid: Lid::new(dlid),
+                pkey: Some(PKey::new(pkey)),
+                vl15: false,
+                hops,
+            };
             match &mut self.nodes[node] {
                 Node::Hca(_) => arrived.push((node, port)),
                 Node::Switch(switch) => {
@@ -245,7 +246,8 @@ impl World {
                         if out == PortNum::MANAGEMENT {
                             arrived.push((node, 0));
                         } else {
-                            queue.extend(self.cables.get(&(node, out.get())));
+                            let next = self.cables.get(&(node, out.get()));
+                            queue.extend(next.map(|&at| (at, hops + 1)));
                         }
                     }
                 }
@@ -277,6 +279,7 @@ impl World {
                             dlid: trap.dlid,
                             pkey: None,
                             vl15: true,
+                            hops: 0,
                         };
                         if let Forward::To(port) = switch.forward(PortNum::MANAGEMENT, &packet) {
                             out.push((port.get(), trap));
@@ -348,6 +351,7 @@ impl World {
                     dlid: lrh.dlid,
                     pkey: None,
                     vl15: true,
+                    hops: 0,
                 };
                 match switch.forward(in_port, &packet) {
                     Forward::To(port) => self.transmit((node, port.get()), lrh, mad),

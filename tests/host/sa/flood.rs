@@ -30,6 +30,7 @@ pub(crate) fn flood(world: &World, from: Place, mlid: Lid) -> BTreeMap<Place, us
         dlid: mlid,
         pkey: Some(PKey::DEFAULT),
         vl15: false,
+        hops: 0,
     };
     let mut arrived = BTreeMap::new();
     let first = match world.nodes[from.0] {

@@ -67,6 +67,7 @@ fn narrowest(world: &World, from: Place, to: Place) -> u8 {
         dlid: world.lid(to),
         pkey: Some(PKey::DEFAULT),
         vl15: false,
+        hops: 0,
     };
     let (mut at, mut mtu) = (world.cables.far(from).expect("it has a cable"), 5);
     while let Node::Switch(switch) = &world.nodes[at.0] {

@@ -141,6 +141,7 @@ fn check_routes(
         dlid: lid,
         pkey: Some(PKey::DEFAULT),
         vl15: false,
+        hops: 0,
     };
     let next = |node: usize| -> Option<u8> {
         let Node::Switch(switch) = &world.nodes[node] else {

@@ -417,6 +417,7 @@ impl World {
             dlid,
             pkey: Some(pkey),
             vl15: false,
+            hops: 0,
         };
         let (mut at, mut time) = (from, self.now);
         for _ in 0..self.nodes.len() {
@@ -610,6 +611,7 @@ impl World {
             dlid: lrh.dlid,
             pkey: None,
             vl15: true,
+            hops: 0,
         };
         let mut time = self.now;
         for _ in 0..self.nodes.len() {

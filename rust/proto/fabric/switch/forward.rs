@@ -10,6 +10,7 @@ use super::{
 use crate::fabric::counters::PortFault;
 use crate::fabric::link::LinkState;
 use crate::fabric::tables::SlToVl;
+use wire::outer::MAX_HOPS;
 use wire::{
     Lid,
     PKey,
@@ -25,6 +26,8 @@ pub struct Packet {
     pub pkey: Option<PKey>,
     /// Whether the packet is a subnet management packet (LRH:VL is 15).
     pub vl15: bool,
+    /// How many links between switches it has passed.
+    pub hops: u8,
 }
 
 /// Where a packet goes.
@@ -70,7 +73,7 @@ pub enum Drop {
     Ingress,
     /// The forwarding tables have no way for the LID.
     NoRoute,
-    /// The way leads back where it came from.
+    /// The way leads back where it came from, or has no end.
     Loop,
     /// The port it would leave by, held here, is not in a state to send it.
     Egress(PortNum),
@@ -102,6 +105,9 @@ impl<S: Storage> Switch<S> {
     pub fn forward(&self, in_port: PortNum, packet: &Packet) -> Forward {
         if let Err(drop) = self.admit(in_port, packet) {
             return Forward::Drop(drop);
+        }
+        if packet.hops > MAX_HOPS {
+            return Forward::Drop(Drop::Loop);
         }
         if packet.dlid.is_multicast() && !packet.vl15 {
             return self.multicast(in_port, packet);
