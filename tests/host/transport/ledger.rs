@@ -132,6 +132,7 @@ impl Account {
             away_nanos: 20_000_000,
             longest_span: 6,
             pace_nanos: 0,
+            stall_percent: [0, 10][dice.below(2) as usize],
         };
         let mut world = World::new(QpType::Rc, 1 << 14, faults, seed);
         if end == End::NotReady {

@@ -8,6 +8,7 @@ use crate::world::{
     config,
     wqe,
     Faults,
+    Node,
     World,
     ALTERNATE,
     PRIMARY, //
@@ -16,9 +17,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proto::time::Duration;
 use proto::transport::{
+    AttrMask,
     MigState,
     QpConfig,
     QpEvent,
+    QpState,
     QpType,
     SendOp,
     SendWqe,
@@ -72,27 +75,32 @@ fn away() -> impl Strategy<Value = u64> {
 }
 
 fn faults() -> impl Strategy<Value = Faults> {
-    (0..5u8, 0..8u8, 0..30u8, 0..100u8, 0..40u8, away(), 1..12u32).prop_map(
-        |(
-            drop_percent,
-            duplicate_percent,
-            reorder_percent,
-            cut_percent,
-            absent_percent,
-            away_nanos,
-            longest_span,
-        )| Faults {
-            drop_percent,
-            duplicate_percent,
-            reorder_percent,
-            cut_percent,
-            absent_percent,
-            away_percent: 5,
-            away_nanos,
-            longest_span,
-            pace_nanos: 0,
-        },
+    let stalls = prop_oneof![Just(0), 0..20u8];
+    (
+        (0..5u8, 0..8u8, 0..30u8, 0..100u8, 0..40u8),
+        away(),
+        1..12u32,
+        stalls,
     )
+        .prop_map(
+            |(
+                (drop_percent, duplicate_percent, reorder_percent, cut_percent, absent_percent),
+                away_nanos,
+                longest_span,
+                stall_percent,
+            )| Faults {
+                drop_percent,
+                duplicate_percent,
+                reorder_percent,
+                cut_percent,
+                absent_percent,
+                away_percent: 5,
+                away_nanos,
+                longest_span,
+                pace_nanos: 0,
+                stall_percent,
+            },
+        )
 }
 
 /// The bytes of a message.
@@ -254,13 +262,21 @@ fn carry_out(world: &mut World, orders: [&[Order]; 2], mut meanwhile: impl FnMut
             // The peer's receives come now and then.
             if wanted[node] > 0 && world.dice.percent(40) {
                 wanted[node] -= 1;
-                world.nodes[1 - node].host.post_recv(LONGEST as u32);
+                let tells = world.dice.percent(30);
+                let peer = &mut world.nodes[1 - node];
+                peer.host.post_recv(LONGEST as u32);
+                if tells && !peer.qp.config().srq {
+                    let recvs = peer.host.recv_queue.len() as u32;
+                    peer.qp.receives_posted(recvs);
+                }
             }
         }
         meanwhile(world);
         while world.transmit() {}
         let more = world.step();
-        if !more && posted == [orders[0].len(), orders[1].len()] && wanted == [0, 0] {
+        let all = posted == [orders[0].len(), orders[1].len()] && wanted == [0, 0];
+        let drains = |node: &Node| node.qp.state() == QpState::Sqd;
+        if !more && all && !world.nodes.iter().any(drains) {
             break;
         }
     }
@@ -360,13 +376,52 @@ proptest! {
         fetches in 1..=16u8,
         reminder in prop_oneof![Just(0), 1_000..500_000u64],
         busy in 0..3u32,
+        (srq, spare) in (any::<bool>(), 0..4u8),
     ) {
         exchange([&one, &two], faults, (seed, busy), |config| {
             config.max_unacked = window;
             config.max_rd_atomic = fetches;
-            config.max_dest_rd_atomic = fetches;
+            config.max_dest_rd_atomic = fetches.saturating_add(spare).min(16);
             config.reminder_floor = Duration::from_nanos(reminder);
+            config.srq = srq;
         });
+    }
+
+    /// A consumer has its send queue drain now and then, and changes the number of RDMA READs under way.
+    #[test]
+    fn streams_survive_drains(
+        one in vec(order(), 10..60),
+        two in vec(order(), 0..60),
+        faults in faults(),
+        seed in any::<u64>(),
+        reminder in prop_oneof![Just(0), 1_000..500_000u64],
+        pause in 0..60usize,
+    ) {
+        let orders: [&[Order]; 2] = [&one, &two];
+        let mut world = prepare(orders, faults, (seed, 0), |config| {
+            config.reminder_floor = Duration::from_nanos(reminder);
+            config.max_dest_rd_atomic = 16;
+        });
+        let mut left = pause;
+        let mut drains = 0;
+        carry_out(&mut world, orders, |world| match world.nodes[0].qp.state() {
+            QpState::Rts if left == 0 => world.nodes[0].go(QpState::Sqd),
+            QpState::Rts => left -= 1,
+            _ if world.nodes[0].qp.is_draining() => {}
+            _ => {
+                assert!(world.nodes[0].qp.is_all_acked());
+                drains += 1;
+                left = pause + drains;
+                let mut config = *world.nodes[0].qp.config();
+                config.max_rd_atomic = 1 + world.dice.below(16) as u8;
+                let mask = AttrMask::MAX_QP_RD_ATOMIC;
+                world.nodes[0].modify(QpState::Sqd, mask, &config).unwrap();
+                world.nodes[0].go(QpState::Rts);
+            }
+        });
+        for node in &world.nodes {
+            assert!(node.host.events.is_empty());
+        }
     }
 }
 

@@ -103,10 +103,15 @@ pub(crate) struct Faults {
     pub(crate) longest_span: u32,
     /// What the link takes for each segment; others wait meanwhile, however many.
     pub(crate) pace_nanos: u64,
+    /// Of segments after which their sender is busy with something else, for [`STALL_NANOS`] at most.
+    pub(crate) stall_percent: u8,
 }
 
 /// Transit time of the link.
 const TRANSIT_NANOS: u64 = 5_000;
+
+/// Less than the ACK timeout.
+const STALL_NANOS: u64 = 500_000;
 
 /// How late reordered segments are at most.
 const LATE_NANOS: u64 = 100_000;
@@ -146,6 +151,8 @@ pub(crate) struct World {
     launched: u64,
     /// When the link to each node will be free.
     free: [u64; 2],
+    /// Until when each node is busy with something else.
+    stalled: [u64; 2],
     /// Why packets were dropped by who got them, in order.
     pub(crate) drops: Vec<RxDrop>,
     /// Partition of the last segment that left a node.
@@ -444,6 +451,7 @@ impl World {
             flights: BTreeMap::new(),
             launched: 0,
             free: [0; 2],
+            stalled: [0; 2],
             drops: Vec::new(),
             last_pkey: PKey::INVALID,
             trace: Vec::new(),
@@ -469,7 +477,7 @@ impl World {
     pub(crate) fn transmit(&mut self) -> bool {
         let mut any = false;
         for from in 0..2 {
-            if !self.nodes[from].alive {
+            if !self.nodes[from].alive || self.stalled[from] > self.now {
                 continue;
             }
             loop {
@@ -498,7 +506,13 @@ impl World {
                     continue;
                 }
                 match node.gather(&segment.payload) {
-                    Ok(payload) => self.launch(from, segment, payload),
+                    Ok(payload) => {
+                        self.launch(from, segment, payload);
+                        if self.dice.percent(self.faults.stall_percent) {
+                            self.stalled[from] = self.now + 1 + self.dice.below(STALL_NANOS);
+                            break;
+                        }
+                    }
                     Err(status) => {
                         node.qp
                             .gather_failed(&segment.payload, status, &mut node.host);
@@ -601,7 +615,13 @@ impl World {
             .min();
         let arrival = self.flights.keys().next().map(|&(at, _)| at);
         let memory = self.nodes.iter().filter_map(|node| node.memory_at).min();
-        let Some(next) = [deadline, arrival, memory].into_iter().flatten().min() else {
+        let stalled = self.stalled.iter().copied().filter(|&at| at > self.now);
+        let stalled = stalled.min();
+        let Some(next) = [deadline, arrival, memory, stalled]
+            .into_iter()
+            .flatten()
+            .min()
+        else {
             return false;
         };
         self.now = self.now.max(next);
