@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/gfp.h>
+#include <linux/kmemleak.h>
 #include <linux/mm.h>
 #include <linux/scatterlist.h>
+#include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
 
@@ -26,9 +29,38 @@ size_t sib_helper_umem_page_addresses(struct ib_umem *umem, void **addresses,
 	return n;
 }
 
-void *sib_helper_vmalloc_user(unsigned long size)
+/* A task at its limit is refused, not killed, and the log has no line for that. */
+#define CHARGED (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/*
+ * Zeroed pages in a row, charged to the memory cgroup of the task, for vfree(). What there is of too many is free
+ * again at the return, not later as with __vmalloc(): the task would be killed for what it wants next.
+ */
+void *sib_helper_alloc_pages(size_t count)
 {
-	return vmalloc_user(size);
+	struct page **pages = kvmalloc_array(count, sizeof(*pages), CHARGED);
+	size_t n = 0;
+	void *memory;
+
+	if (!pages)
+		return NULL;
+	while (n < count) {
+		pages[n] = alloc_page(CHARGED | __GFP_ZERO);
+		if (!pages[n])
+			goto free;
+		n++;
+	}
+	memory = vmap(pages, count, VM_MAP | VM_MAP_PUT_PAGES, PAGE_KERNEL);
+	if (memory) {
+		/* It may hold pointers. As for vmalloc(), the area is a reference. */
+		kmemleak_alloc(memory, count * PAGE_SIZE, 2, GFP_KERNEL);
+		return memory;
+	}
+free:
+	while (n)
+		__free_page(pages[--n]);
+	kvfree(pages);
+	return NULL;
 }
 
 void sib_helper_vfree(const void *addr)
@@ -36,8 +68,16 @@ void sib_helper_vfree(const void *addr)
 	vfree(addr);
 }
 
-int sib_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
-				   unsigned long pgoff)
+/* Maps pages in a row, all that fit. */
+int sib_helper_map_pages(struct vm_area_struct *vma, void *pages)
 {
-	return remap_vmalloc_range(vma, addr, pgoff);
+	unsigned long addr;
+	int ret = 0;
+
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	for (addr = vma->vm_start; !ret && addr < vma->vm_end; addr += PAGE_SIZE) {
+		ret = vm_insert_page(vma, addr, vmalloc_to_page(pages));
+		pages += PAGE_SIZE;
+	}
+	return ret;
 }

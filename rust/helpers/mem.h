@@ -11,9 +11,8 @@ void sib_helper_copy(void *dst, const void *src, size_t len);
 size_t sib_helper_umem_num_pages(struct ib_umem *umem);
 size_t sib_helper_umem_page_addresses(struct ib_umem *umem, void **addresses,
 				      size_t capacity);
-void *sib_helper_vmalloc_user(unsigned long size);
+void *sib_helper_alloc_pages(size_t count);
 void sib_helper_vfree(const void *addr);
-int sib_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
-				   unsigned long pgoff);
+int sib_helper_map_pages(struct vm_area_struct *vma, void *pages);
 
 #endif

@@ -16,7 +16,10 @@ use crate::sync::Atomic;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::error::to_result;
-use kernel::page::PAGE_SIZE;
+use kernel::page::{
+    PAGE_SHIFT,
+    PAGE_SIZE, //
+};
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -40,7 +43,7 @@ const MAX_ELEMENT: usize = 1 << 16;
 ///
 /// # Invariants
 ///
-/// `buffer` is `size` bytes of memory from `vmalloc_user()`, of which this is the only owner. They hold the
+/// `buffer` is `size` bytes, whole pages of `sib_helper_alloc_pages()`, of which this is the only owner. They hold the
 /// header and `mask + 1` elements of `1 << shift` bytes. `mask + 1` is a power of two.
 pub struct Ring {
     buffer: NonNull<u8>,
@@ -55,11 +58,12 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Allocates a ring for at least `entries` elements of `element` bytes. May sleep.
+    /// Allocates a ring for at least `entries` elements of `element` bytes, charged to the memory cgroup of the task.
+    /// May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when the ring would be empty or too large, `ENOMEM` when there is no memory.
+    /// `EINVAL` when the ring would be empty or too large, `ENOMEM` when there is no memory, or none for the task.
     pub fn new(entries: u32, element: usize) -> Result<Arc<Self>> {
         if entries == 0 || entries >= MAX_SLOTS || element > MAX_ELEMENT {
             return Err(EINVAL);
@@ -75,8 +79,8 @@ impl Ring {
             .checked_add(data)
             .and_then(|size| size.checked_next_multiple_of(PAGE_SIZE))
             .ok_or(EINVAL)?;
-        // SAFETY: Callable in a task with any size.
-        let buffer = unsafe { sib_bindings::sib_helper_vmalloc_user(size as c_ulong) };
+        // SAFETY: Callable in a task with any number.
+        let buffer = unsafe { sib_bindings::sib_helper_alloc_pages(size >> PAGE_SHIFT) };
         let buffer = NonNull::new(buffer.cast::<u8>()).ok_or(ENOMEM)?;
         // INVARIANT: As just computed and allocated.
         let ring = Self {
@@ -91,7 +95,7 @@ impl Ring {
             (&raw mut (*header).log2_elem_size).write(ring.shift);
             (&raw mut (*header).index_mask).write(ring.mask);
         }
-        Ok(Arc::new(ring, GFP_KERNEL)?)
+        Ok(Arc::new(ring, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// The largest number of elements in the ring at one time.
@@ -116,12 +120,10 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// The caller is the `mmap` operation for `vma`.
+    /// The caller is the `mmap` operation for `vma`, which is as large as the buffer.
     pub(crate) unsafe fn map(&self, vma: *mut kernel::bindings::vm_area_struct) -> Result {
-        // SAFETY: The buffer comes from `vmalloc_user()`; the C side checks the size of the area.
-        to_result(unsafe {
-            sib_bindings::sib_helper_remap_vmalloc_range(vma, self.buffer.as_ptr().cast(), 0)
-        })
+        // SAFETY: The buffer is pages in a row, as many as the area has by the promise of the caller.
+        to_result(unsafe { sib_bindings::sib_helper_map_pages(vma, self.buffer.as_ptr().cast()) })
     }
 
     #[inline]

@@ -74,7 +74,7 @@ impl Mapping {
                 base: Opaque::zeroed(),
                 ring,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?);
         // SAFETY: `context` is alive, and the entry is a zeroed `struct rdma_user_mmap_entry` that no one
         // else knows. The call initialises it.
@@ -221,7 +221,7 @@ pub(super) unsafe extern "C" fn mmap(
     }
     // SAFETY: The table holds our entries alone, and the reference just taken keeps this one alive.
     let ring = unsafe { &(*entry_of(base)).ring };
-    // SAFETY: This is the `mmap` operation for `vma`.
+    // SAFETY: This is the `mmap` operation for `vma`, which ib_core has found to be as large as the entry.
     let ret = from_result(|| unsafe { ring.map(vma) }.map(|()| 0));
     // SAFETY: Gives back the reference taken above.
     unsafe { bindings::rdma_user_mmap_entry_put(base) };

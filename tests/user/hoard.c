@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A program in a memory cgroup, which has objects made: what the kernel needs for them is charged to
+ * it, and given back.
+ *
+ *     hoard DEVICE CGROUP KIND COUNT BYTES
+ *
+ * COUNT objects of KIND take at least BYTES of the kernel each. COUNT 0 is for as many as there is room
+ * for below memory.max, and then ENOMEM.
+ */
+
+#include "common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp COUNT BYTES"
+#define MOST 20000
+#define DUE_MS 20000
+/* What is free need not be uncharged at once, nor what others than the objects have taken. */
+#define SLACK (1u << 20)
+
+static struct device device;
+static const char *cgroup;
+static struct ibv_cq *cq;
+static void *objects[MOST];
+
+static FILE *control(const char *file, const char *mode)
+{
+	char path[200];
+	FILE *stream;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
+	stream = fopen(path, mode);
+	check(stream, "%s: %m", path);
+	return stream;
+}
+
+static uint64_t limit(void)
+{
+	FILE *in = control("memory.max", "r");
+	uint64_t bytes;
+
+	check(fscanf(in, "%lu", &bytes) == 1, "there is no limit");
+	fclose(in);
+	return bytes;
+}
+
+/* Bytes of the kernel that are charged. */
+static uint64_t charged(void)
+{
+	FILE *in = control("memory.stat", "r");
+	uint64_t bytes = 0;
+	char line[200];
+
+	while (fgets(line, sizeof(line), in) &&
+	       sscanf(line, "kernel %lu", &bytes) != 1)
+		;
+	fclose(in);
+	return bytes;
+}
+
+static void enter(void)
+{
+	FILE *out = control("cgroup.procs", "w");
+
+	fprintf(out, "%d\n", getpid());
+	check(!fclose(out), "no way into the cgroup: %m");
+}
+
+static void *make_cq(void)
+{
+	return ibv_create_cq(device.context, 65000, NULL, NULL, 0);
+}
+
+static int end_cq(void *object)
+{
+	return ibv_destroy_cq(object);
+}
+
+static void *make_srq(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16000,
+						    .max_sge = 8 } };
+
+	return ibv_create_srq(device.pd, &init);
+}
+
+static int end_srq(void *object)
+{
+	return ibv_destroy_srq(object);
+}
+
+static void *make_qp(void)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = 4000, .max_send_sge = 16,
+			 .max_recv_wr = 4000, .max_recv_sge = 4 },
+	};
+
+	return ibv_create_qp(device.pd, &init);
+}
+
+static int end_qp(void *object)
+{
+	return ibv_destroy_qp(object);
+}
+
+static const struct kind {
+	const char *name;
+	void *(*make)(void);
+	int (*end)(void *);
+} kinds[] = {
+	{ "cq", make_cq, end_cq }, { "srq", make_srq, end_srq },
+	{ "qp", make_qp, end_qp },
+};
+
+static const struct kind *kind_called(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	fail(USAGE);
+}
+
+/* Returns how many there are. */
+static unsigned int fill(const struct kind *kind, unsigned int most)
+{
+	unsigned int count = 0;
+
+	while (count < most && (objects[count] = kind->make()))
+		count++;
+	return count;
+}
+
+static void empty(const struct kind *kind, unsigned int count)
+{
+	while (count) {
+		int error = kind->end(objects[--count]);
+
+		check(!error, "the end of a %s: %s", kind->name, strerror(error));
+	}
+}
+
+static void to_the_limit(const struct kind *kind, uint64_t bytes)
+{
+	uint64_t most = limit() / bytes;
+	unsigned int first, second;
+
+	first = fill(kind, MOST < most ? MOST : most + 1);
+	check(first <= most, "%u %ss of %lu bytes, and more", first, kind->name, bytes);
+	check(errno == ENOMEM, "the refusal: %m");
+	check(first > most / 4, "%u %ss of %lu", first, kind->name, most);
+	empty(kind, first);
+	second = fill(kind, MOST);
+	empty(kind, second);
+	printf("hoard: %u %ss, and again %u\n", first, kind->name, second);
+	check(second + 1 >= first, "they have left something");
+}
+
+static void counted(const struct kind *kind, unsigned int count, uint64_t bytes)
+{
+	uint64_t before, during, after, due;
+
+	/* Tables that stay are made now. */
+	check(fill(kind, count) == count, "a %s: %m", kind->name);
+	empty(kind, count);
+	before = charged();
+	check(fill(kind, count) == count, "a %s: %m", kind->name);
+	during = charged();
+	empty(kind, count);
+	due = now_ms() + DUE_MS;
+	do
+		after = charged();
+	while (after > before + SLACK && now_ms() < due);
+	printf("hoard: %u %ss: %lu bytes, %lu, %lu\n", count, kind->name,
+	       before, during, after);
+	check(during >= before + count * bytes, "not all is charged");
+	check(after <= before + SLACK, "not all is given back");
+}
+
+int main(int argc, char **argv)
+{
+	const struct kind *kind;
+	unsigned long count, bytes;
+
+	check(argc == 6, USAGE);
+	cgroup = argv[2];
+	kind = kind_called(argv[3]);
+	count = strtoul(argv[4], NULL, 0);
+	bytes = strtoul(argv[5], NULL, 0);
+	check(count <= MOST && bytes, USAGE);
+	device_open(&device, argv[1]);
+	cq = ibv_create_cq(device.context, 1, NULL, NULL, 0);
+	check(cq, "a CQ: %m");
+	enter();
+	if (count)
+		counted(kind, count, bytes);
+	else
+		to_the_limit(kind, bytes);
+	check(!ibv_destroy_cq(cq), "destroy_cq");
+	device_close(&device);
+	return 0;
+}
