@@ -38,6 +38,7 @@ use rdma::{
         Irq,
         LevelLock,
         PdLock,
+        Sleepable,
         Unlocked, //
     }, //
 };
@@ -97,7 +98,7 @@ pub(crate) fn resolve(cx: &mut Cx<'_, Unlocked>, hca: &Hca, attr: &AhAttr) -> Re
     })
 }
 
-/// Makes an address handle. Does not sleep.
+/// Makes an address handle, of a user if it may sleep.
 ///
 /// # Errors
 ///
@@ -106,7 +107,7 @@ pub(crate) fn create(
     cx: &mut Cx<'_, Unlocked>,
     pd: &Arc<Pd>,
     attr: &AhAttr,
-    user: bool,
+    user: Option<Sleepable<'_>>,
 ) -> Result<NewAh<Arc<Ah>>> {
     let state = State {
         attr: *attr,
@@ -118,10 +119,14 @@ pub(crate) fn create(
             number: Atomic::new(0),
             state <- LevelLock::new(state),
         }),
-        GFP_ATOMIC,
+        if user.is_some() {
+            GFP_KERNEL
+        } else {
+            GFP_ATOMIC
+        },
     )?;
-    if user {
-        let number = enter(cx, pd, ah.clone())?;
+    if let Some(sleepable) = user {
+        let number = enter(cx, sleepable, pd, ah.clone())?;
         ah.number.store(number, Relaxed);
     }
     let number = ah.number.load(Relaxed);
@@ -129,7 +134,12 @@ pub(crate) fn create(
 }
 
 /// Enters a handle into the table of its protection domain.
-fn enter(cx: &mut Cx<'_, Unlocked>, pd: &Pd, ah: Arc<Ah>) -> Result<u32> {
+fn enter(
+    cx: &mut Cx<'_, Unlocked>,
+    _sleepable: Sleepable<'_>,
+    pd: &Pd,
+    ah: Arc<Ah>,
+) -> Result<u32> {
     let mut ah = ah;
     loop {
         let wanted = {
@@ -140,7 +150,7 @@ fn enter(cx: &mut Cx<'_, Unlocked>, pd: &Pd, ah: Arc<Ah>) -> Result<u32> {
             }
             tables.ahs.wanted()?
         };
-        let storage = Table::<_, AhLayout>::allocate(wanted, GFP_ATOMIC)?;
+        let storage = Table::<_, AhLayout>::allocate(wanted, GFP_KERNEL)?;
         let old = cx.lock(&pd.tables).ahs.grow(storage);
         drop(old);
     }

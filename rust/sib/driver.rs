@@ -458,7 +458,7 @@ impl Driver for Sib {
         mut cx: Cx<'_, Unlocked>,
         pd: &Self::Pd,
         attr: &AhAttr,
-        user: bool,
+        user: Option<Sleepable<'_>>,
     ) -> Result<NewAh<Self::Ah>> {
         ah::create(&mut cx, pd, attr, user)
     }

@@ -594,14 +594,14 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Err(unsupported())
     }
 
-    // Address handles. None of these calls sleeps.
+    // Address handles. These calls sleep only with a token for it.
 
-    /// Makes an address handle.
+    /// Makes an address handle, of a user with the token.
     fn create_ah(
         cx: Cx<'_, Unlocked>,
         pd: &Self::Pd,
         attr: &AhAttr,
-        user: bool,
+        user: Option<Sleepable<'_>>,
     ) -> Result<NewAh<Self::Ah>>;
 
     /// The address of an address handle.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles. Their calls come from any context: ib_core says so by flags, and nothing here needs to
-//! sleep.
+//! Address handles. Their calls come from any context, but for that which makes one for a user.
 
-use super::any_context;
 use super::convert::{
     ah_from_c,
     ah_to_c, //
 };
 use super::pd::PdObj;
+use super::{
+    any_context,
+    task, //
+};
 use crate::ib::abi::CreateAhResp;
 use crate::ib::obj::Obj;
 use crate::ib::udata::Udata;
@@ -30,11 +32,17 @@ pub(super) unsafe extern "C" fn create_ah<D: Driver>(
     init: *mut bindings::rdma_ah_init_attr,
     udata: *mut bindings::ib_udata,
 ) -> c_int {
-    // SAFETY: Entered from ib_core.
-    let mut cx = unsafe { any_context() };
+    // SAFETY: `udata` is that of this call.
+    let udata = unsafe { Udata::from_raw(udata) };
+    let (mut cx, user) = if udata.is_some() {
+        // SAFETY: Entered from ib_core, by `rdma_create_user_ah()`, which may sleep.
+        let (cx, s) = unsafe { task() };
+        (cx, Some(s))
+    } else {
+        // SAFETY: Entered from ib_core.
+        (unsafe { any_context() }, None)
+    };
     from_result(|| {
-        // SAFETY: `udata` is that of this call.
-        let udata = unsafe { Udata::from_raw(udata) };
         if let Some(udata) = &udata {
             udata.no_request()?;
             // A librxe that does not know of numbers would send to an address of its own making.
@@ -44,7 +52,7 @@ pub(super) unsafe extern "C" fn create_ah<D: Driver>(
         let attr = ah_from_c(unsafe { &*(*init).ah_attr })?;
         // SAFETY: ib_core has set the domain, which has a value and outlives its address handles.
         let pd = unsafe { PdObj::<D>::get((*ah).pd) };
-        let new = D::create_ah(cx.reborrow(), pd, &attr, udata.is_some())?;
+        let new = D::create_ah(cx.reborrow(), pd, &attr, user)?;
         if let Some(udata) = &udata {
             let response = CreateAhResp {
                 ah_num: new.number,
