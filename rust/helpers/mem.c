@@ -63,6 +63,18 @@ free:
 	return NULL;
 }
 
+/* Memory of any size, charged as well, for kvfree(). */
+void *sib_helper_alloc_bulk(size_t size)
+{
+	void *memory;
+
+	if (size <= PAGE_SIZE)
+		return kmalloc(size, CHARGED);
+	/* As kvmalloc() has it, which has __vmalloc() for the rest. */
+	memory = kmalloc(size, CHARGED & ~__GFP_DIRECT_RECLAIM);
+	return memory ?: sib_helper_alloc_pages(DIV_ROUND_UP(size, PAGE_SIZE));
+}
+
 void sib_helper_vfree(const void *addr)
 {
 	vfree(addr);

@@ -12,6 +12,7 @@ size_t sib_helper_umem_num_pages(struct ib_umem *umem);
 size_t sib_helper_umem_page_addresses(struct ib_umem *umem, void **addresses,
 				      size_t capacity);
 void *sib_helper_alloc_pages(size_t count);
+void *sib_helper_alloc_bulk(size_t size);
 void sib_helper_vfree(const void *addr);
 int sib_helper_map_pages(struct vm_area_struct *vma, void *pages);
 

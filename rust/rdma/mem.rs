@@ -12,6 +12,7 @@
 //! The addresses are those of the kernel's linear map, which all memory is in on the 64-bit platforms that
 //! the device needs anyway (`ib_uses_virt_dma()`).
 
+mod bulk;
 mod fast;
 mod kernel;
 mod on_demand;
@@ -22,6 +23,10 @@ mod umem;
 mod user;
 
 pub use self::kernel::KernelRange;
+pub use bulk::{
+    Bulk,
+    BulkVec, //
+};
 pub use fast::{
     FastPages,
     PagesUse, //

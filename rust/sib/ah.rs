@@ -120,7 +120,7 @@ pub(crate) fn create(
             state <- LevelLock::new(state),
         }),
         if user.is_some() {
-            GFP_KERNEL
+            GFP_KERNEL_ACCOUNT
         } else {
             GFP_ATOMIC
         },
@@ -150,7 +150,7 @@ fn enter(
             }
             tables.ahs.wanted()?
         };
-        let storage = Table::<_, AhLayout>::allocate(wanted, GFP_KERNEL)?;
+        let storage = Table::<_, AhLayout>::allocate(wanted)?;
         let old = cx.lock(&pd.tables).ahs.grow(storage);
         drop(old);
     }

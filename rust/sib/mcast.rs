@@ -137,7 +137,7 @@ pub(crate) fn attach(
             }
             used.saturating_mul(2).max(8)
         };
-        room = KVec::with_capacity(wanted, GFP_KERNEL)?;
+        room = KVec::with_capacity(wanted, GFP_KERNEL_ACCOUNT)?;
     }
 }
 

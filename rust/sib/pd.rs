@@ -97,7 +97,7 @@ pub(crate) fn alloc(hca: Held<Hca>) -> Result<Arc<Pd>> {
             pace: Pace::new(),
             _share: share,
         }),
-        GFP_KERNEL,
+        GFP_KERNEL_ACCOUNT,
     )
 }
 
@@ -133,7 +133,7 @@ impl Pd {
                 }
                 guard.keys.wanted()?
             };
-            let storage = Table::<_, KeyLayout>::allocate(wanted, GFP_KERNEL)?;
+            let storage = Table::<_, KeyLayout>::allocate(wanted)?;
             let old = cx.lock(&self.tables).keys.grow(storage);
             drop(old);
         }

@@ -74,7 +74,6 @@ use env::{
     Withheld, //
 };
 use kernel::{
-    alloc::KVVec,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -101,7 +100,10 @@ use rdma::{
         QpType,
         QpUpcall, //
     },
-    mem::KernelSpace,
+    mem::{
+        BulkVec,
+        KernelSpace, //
+    },
     sync::{
         Atomic,
         Cx,
@@ -135,7 +137,7 @@ use transmit::Transmitter;
 use wire::PortNum;
 
 /// The machine with the storage that the driver lends it.
-type Machine = machine::Qp<KVVec<SendEntry>, KVVec<Resource>>;
+type Machine = machine::Qp<BulkVec<SendEntry>, BulkVec<Resource>>;
 
 /// How often a user's receive queue is looked at while its queue pair is in error, in nanoseconds:
 /// librxe posts receives without telling the kernel, and they have to be flushed.

@@ -8,13 +8,8 @@
 //! while it held no lock.
 
 use core::marker::PhantomData;
-use kernel::{
-    alloc::{
-        Flags,
-        KVVec, //
-    },
-    prelude::*, //
-};
+use kernel::prelude::*;
+use rdma::mem::BulkVec;
 
 /// How a number is put together from a slot and a tag.
 pub(crate) trait Layout {
@@ -116,12 +111,12 @@ enum Slot<T> {
 const END: u32 = u32::MAX;
 
 /// The slots of a table.
-pub(crate) struct Storage<T>(KVVec<Slot<T>>);
+pub(crate) struct Storage<T>(BulkVec<Slot<T>>);
 
 impl<T> Storage<T> {
-    /// Allocates room for `slots` objects.
-    fn new(slots: usize, flags: Flags) -> Result<Self> {
-        Ok(Self(KVVec::with_capacity(slots, flags)?))
+    /// Allocates room for `slots` objects. May sleep.
+    fn new(slots: usize) -> Result<Self> {
+        Ok(Self(BulkVec::with_capacity(slots, GFP_KERNEL_ACCOUNT)?))
     }
 }
 
@@ -143,7 +138,7 @@ impl<T, L: Layout> Table<T, L> {
     /// An empty table.
     pub(crate) const fn new() -> Self {
         Self {
-            slots: Storage(KVVec::new()),
+            slots: Storage(BulkVec::new()),
             free: END,
             layout: PhantomData,
         }
@@ -165,9 +160,9 @@ impl<T, L: Layout> Table<T, L> {
         Ok(used.saturating_mul(2).clamp(Self::FIRST, L::MAX_SLOTS))
     }
 
-    /// Allocates storage of the size that [`Self::wanted`] told. `flags` say whether it may sleep.
-    pub(crate) fn allocate(wanted: usize, flags: Flags) -> Result<Storage<T>> {
-        Storage::new(wanted, flags)
+    /// Allocates storage of the size that [`Self::wanted`] told. May sleep.
+    pub(crate) fn allocate(wanted: usize) -> Result<Storage<T>> {
+        Storage::new(wanted)
     }
 
     /// Moves everything into `larger` and returns the old storage, to be dropped without a lock.
@@ -262,7 +257,7 @@ mod tests {
     /// A table with room for some objects.
     fn table<L: Layout>() -> Result<Table<u32, L>> {
         let mut table = Table::new();
-        let room = Table::<u32, L>::allocate(table.wanted()?, GFP_KERNEL)?;
+        let room = Table::<u32, L>::allocate(table.wanted()?)?;
         drop(table.grow(room));
         Ok(table)
     }

@@ -15,17 +15,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp COUNT BYTES"
+#define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp|mr|mw|ah|pd COUNT BYTES"
 #define MOST 20000
 #define DUE_MS 20000
 /* What is free need not be uncharged at once, nor what others than the objects have taken. */
 #define SLACK (1u << 20)
+/* One list of so many pages each. */
+#define MR_BYTES (4u << 20)
 
 static struct device device;
 static const char *cgroup;
 static struct ibv_cq *cq;
+static void *memory;
 static void *objects[MOST];
 
 static FILE *control(const char *file, const char *mode)
@@ -112,13 +116,57 @@ static int end_qp(void *object)
 	return ibv_destroy_qp(object);
 }
 
+static void *make_mr(void)
+{
+	return ibv_reg_mr(device.pd, memory, MR_BYTES, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int end_mr(void *object)
+{
+	return ibv_dereg_mr(object);
+}
+
+static void *make_mw(void)
+{
+	return ibv_alloc_mw(device.pd, IBV_MW_TYPE_1);
+}
+
+static int end_mw(void *object)
+{
+	return ibv_dealloc_mw(object);
+}
+
+static void *make_ah(void)
+{
+	struct ibv_ah_attr attr = { .dlid = 1, .port_num = 1 };
+
+	return ibv_create_ah(device.pd, &attr);
+}
+
+static int end_ah(void *object)
+{
+	return ibv_destroy_ah(object);
+}
+
+static void *make_pd(void)
+{
+	return ibv_alloc_pd(device.context);
+}
+
+static int end_pd(void *object)
+{
+	return ibv_dealloc_pd(object);
+}
+
 static const struct kind {
 	const char *name;
 	void *(*make)(void);
 	int (*end)(void *);
 } kinds[] = {
 	{ "cq", make_cq, end_cq }, { "srq", make_srq, end_srq },
-	{ "qp", make_qp, end_qp },
+	{ "qp", make_qp, end_qp }, { "mr", make_mr, end_mr },
+	{ "mw", make_mw, end_mw }, { "ah", make_ah, end_ah },
+	{ "pd", make_pd, end_pd },
 };
 
 static const struct kind *kind_called(const char *name)
@@ -199,6 +247,9 @@ int main(int argc, char **argv)
 	device_open(&device, argv[1]);
 	cq = ibv_create_cq(device.context, 1, NULL, NULL, 0);
 	check(cq, "a CQ: %m");
+	memory = mmap(NULL, MR_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	check(memory != MAP_FAILED, "mmap: %m");
 	enter();
 	if (count)
 		counted(kind, count, bytes);

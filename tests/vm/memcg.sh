@@ -28,10 +28,15 @@ load sib0 sib1
 step "As many as there is room for"
 hoard cq 0 $((4 * MIB))
 hoard srq 0 $((4 * MIB))
-hoard qp 0 $((2560 * KIB))
+hoard qp 0 $((5 * MIB))
 
 step "What a few take, and give back"
 hoard cq 8 $((4 * MIB))
+hoard qp 8 $((5 * MIB))
+hoard mr 500 $((8 * KIB))
+hoard mw 10000 56
+hoard ah 10000 100
+hoard pd 5000 160
 
 step "The end"
 load_goes_on "afterwards"

@@ -66,7 +66,7 @@ impl FastPages {
             state: Atomic::new(NO_NEXT),
         };
         Ok(Self {
-            inner: Arc::new(inner, GFP_KERNEL)?,
+            inner: Arc::new(inner, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

@@ -14,6 +14,7 @@ use super::region::{
     Piece,
     Region, //
 };
+use super::BulkVec;
 use crate::ib::DeviceRef;
 use crate::sync::{
     Atomic,
@@ -22,7 +23,6 @@ use crate::sync::{
     Unlocked, //
 };
 use core::ptr::NonNull;
-use kernel::alloc::KVVec;
 use kernel::bindings;
 use kernel::error::{
     from_err_ptr,
@@ -64,7 +64,7 @@ const PAUSE_US: i64 = 20;
 ///
 /// `first < 1 << shift`, and `first + len <= pages.len() << shift`, which does not overflow.
 struct Present {
-    pages: KVVec<Atomic<usize>>,
+    pages: BulkVec<Atomic<usize>>,
     uses: Atomic<u32>,
     shift: u32,
     first: usize,
@@ -310,7 +310,7 @@ impl OnDemand {
         let bytes = end.checked_sub(start).ok_or(EINVAL)?;
         let first = (addr as usize).checked_sub(start).ok_or(EINVAL)?;
         let count = bytes.wrapping_shr(shift);
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut pages = BulkVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
             pages
                 .push_within_capacity(Atomic::new(0))
@@ -324,8 +324,8 @@ impl OnDemand {
             first,
             len,
         };
-        let present = Arc::new(present, GFP_KERNEL)?;
-        let turn = KBox::pin_init(new_mutex!(()), GFP_KERNEL)?;
+        let present = Arc::new(present, GFP_KERNEL_ACCOUNT)?;
+        let turn = KBox::pin_init(new_mutex!(()), GFP_KERNEL_ACCOUNT)?;
         // SAFETY: A live device by the promise of the caller, so it is not null.
         let device = unsafe { DeviceRef::new(NonNull::new_unchecked(device)) };
         // SAFETY: Live. The notifier looks at the pointer while it holds the mutex.
@@ -498,6 +498,7 @@ unsafe extern "C" fn invalidate(
 mod tests {
     use super::*;
     use crate::mem::AccessError;
+    use kernel::alloc::KVVec;
 
     /// The size of the pages of these tests.
     const SHIFT: u32 = 6;
@@ -505,9 +506,9 @@ mod tests {
     /// Three such pages, the one in the middle missing and the last one read-only, from byte 10 on.
     fn present(store: &mut KVVec<u64>) -> Result<Arc<Present>> {
         let base = store.as_mut_ptr().expose_provenance();
-        let mut pages = KVVec::new();
+        let mut pages = BulkVec::new();
         for entry in [base | WRITABLE, 0, base + 128] {
-            pages.push(Atomic::new(entry), GFP_KERNEL)?;
+            pages.push(Atomic::new(entry), GFP_KERNEL_ACCOUNT)?;
         }
         let present = Present {
             pages,

@@ -3,6 +3,7 @@
 //! Lists of pages of equal size.
 
 use super::region::Piece;
+use super::BulkVec;
 use kernel::prelude::*;
 
 /// A list of pages that together are one range of bytes.
@@ -15,7 +16,7 @@ use kernel::prelude::*;
 /// - Every address of `pages` is that of `1 << shift` mapped bytes, which are writable if `writable`.
 /// - `first < 1 << shift`, and `first + len <= pages.len() << shift`, which does not overflow.
 pub struct Pages {
-    pages: KVVec<*mut u8>,
+    pages: BulkVec<*mut u8>,
     shift: u32,
     first: usize,
     len: usize,
@@ -32,7 +33,7 @@ impl Pages {
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         // INVARIANT: Trivial for no pages.
         Ok(Self {
-            pages: KVVec::with_capacity(capacity, GFP_KERNEL)?,
+            pages: BulkVec::with_capacity(capacity, GFP_KERNEL_ACCOUNT)?,
             shift: 0,
             first: 0,
             len: 0,

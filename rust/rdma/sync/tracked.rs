@@ -48,7 +48,7 @@ unsafe impl<T: Send + Sync> Send for Tracked<T> {}
 unsafe impl<T: Send + Sync> Sync for Tracked<T> {}
 
 impl<T> Tracked<T> {
-    /// Allocates the value. May sleep.
+    /// Allocates the value, charged to the memory cgroup of the task. May sleep.
     pub fn new<E: From<Infallible>>(value: impl PinInit<T, E>) -> Result<Self>
     where
         Error: From<E>,
@@ -61,7 +61,7 @@ impl<T> Tracked<T> {
                 gate <- Gate::new(),
                 value <- value,
             }? E),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         // SAFETY: `Arc::into_raw` does not return null.
         let inner = unsafe { NonNull::new_unchecked(Arc::into_raw(inner).cast_mut()) };

@@ -42,7 +42,6 @@ use crate::{
     }, //
 };
 use kernel::{
-    alloc::KVVec,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -68,6 +67,7 @@ use rdma::{
         QpType,
         QpUpcall, //
     },
+    mem::BulkVec,
     new_work,
     random,
     ring::{
@@ -198,8 +198,8 @@ fn state(
     try_init!(State {
         machine: machine::Qp::new(
             machine_type(ty),
-            KVVec::from_elem(SendEntry::default(), slots, GFP_KERNEL)?,
-            KVVec::from_elem(Resource::default(), resources, GFP_KERNEL)?,
+            BulkVec::from_elem(SendEntry::default(), slots, GFP_KERNEL_ACCOUNT)?,
+            BulkVec::from_elem(Resource::default(), resources, GFP_KERNEL_ACCOUNT)?,
         ),
         sends: SendQueue::new(ty, &cap, slots, sq_ring.map(Consumer::new))?,
         recvs,
@@ -290,7 +290,7 @@ fn enter(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: Held<Qp>) -> Result<u32> {
             }
             state.qps.wanted()?
         };
-        let storage = Table::<_, QpnLayout>::allocate(wanted, GFP_KERNEL)?;
+        let storage = Table::<_, QpnLayout>::allocate(wanted)?;
         let old = cx.lock(&hca.state).qps.grow(storage);
         drop(old);
     }

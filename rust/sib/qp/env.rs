@@ -54,6 +54,7 @@ use rdma::{
         QpAttr,
         Sge, //
     },
+    mem::BulkVec,
     sync::{
         Cx,
         Off,
@@ -120,14 +121,14 @@ impl Events {
 /// soon as it sees the completion.
 pub(super) struct Withheld {
     /// At most as many as there are slots of the send queue.
-    wcs: KVec<(ib::Wc, bool)>,
+    wcs: BulkVec<(ib::Wc, bool)>,
 }
 
 impl Withheld {
     /// Room for `slots` completions. May sleep.
     pub(super) fn new(slots: usize) -> Result<Self> {
         Ok(Self {
-            wcs: KVec::with_capacity(slots, GFP_KERNEL)?,
+            wcs: BulkVec::with_capacity(slots, GFP_KERNEL_ACCOUNT)?,
         })
     }
 

@@ -17,6 +17,7 @@ use rdma::{
         RecvWr,
         Sge, //
     },
+    mem::BulkVec,
     ring::{
         Consumer,
         Ring,
@@ -140,7 +141,7 @@ struct User {
     /// Buffers of an entry at most.
     max_sge: u32,
     /// Room for the copy of one entry.
-    element: KVVec<u8>,
+    element: BulkVec<u8>,
 }
 
 /// Where receive work requests come from.
@@ -174,7 +175,7 @@ impl RecvQueue {
             let user = User {
                 ring: Consumer::new(ring.clone()),
                 max_sge: sge,
-                element: KVVec::from_elem(0, abi::recv_wqe_size(sge), GFP_KERNEL)?,
+                element: BulkVec::from_elem(0, abi::recv_wqe_size(sge), GFP_KERNEL_ACCOUNT)?,
             };
             return Ok((Self(Requests::User(user)), granted, Some(ring)));
         }

@@ -9,10 +9,7 @@ use crate::keys::{
     Extent,
     Registration, //
 };
-use kernel::{
-    alloc::KVVec,
-    prelude::*, //
-};
+use kernel::prelude::*;
 use proto::transport::{
     self as machine,
     wqe::ATOMIC_LEN,
@@ -37,6 +34,7 @@ use rdma::{
         QpType,
         Sge, //
     },
+    mem::BulkVec,
     ring::Consumer, //
 };
 use wire::{
@@ -98,9 +96,9 @@ pub(super) struct SendQueue {
     /// The ring of a user client.
     ring: Option<Consumer>,
     limits: SendLimits,
-    data: KVVec<Data>,
-    sges: KVVec<Sge>,
-    inline: KVVec<u8>,
+    data: BulkVec<Data>,
+    sges: BulkVec<Sge>,
+    inline: BulkVec<u8>,
     /// Room for one element of the ring, while nobody fetches.
     fetched: Option<Fetched>,
 }
@@ -115,7 +113,7 @@ pub(super) enum Payload<'a> {
 
 /// A work request taken from the ring of a user, on its way into the machine.
 pub(super) struct Fetched {
-    element: KVVec<u8>,
+    element: BulkVec<u8>,
 }
 
 impl SendQueue {
@@ -138,11 +136,11 @@ impl SendQueue {
                 max_sge: cap.max_send_sge,
                 max_inline: cap.max_inline_data,
             },
-            data: KVVec::from_elem(Data::Gather(0), slots, GFP_KERNEL)?,
-            sges: KVVec::from_elem(Sge::default(), sges, GFP_KERNEL)?,
-            inline: KVVec::from_elem(0, inline, GFP_KERNEL)?,
+            data: BulkVec::from_elem(Data::Gather(0), slots, GFP_KERNEL_ACCOUNT)?,
+            sges: BulkVec::from_elem(Sge::default(), sges, GFP_KERNEL_ACCOUNT)?,
+            inline: BulkVec::from_elem(0, inline, GFP_KERNEL_ACCOUNT)?,
             fetched: Some(Fetched {
-                element: KVVec::from_elem(0, element, GFP_KERNEL)?,
+                element: BulkVec::from_elem(0, element, GFP_KERNEL_ACCOUNT)?,
             }),
         })
     }

@@ -126,7 +126,7 @@ impl Transmitter {
             absent: false,
             unattended: false,
         });
-        KBox::init(transmitter, GFP_KERNEL)
+        KBox::init(transmitter, GFP_KERNEL_ACCOUNT)
     }
 
     /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.

@@ -51,7 +51,7 @@ struct NewObj<D: Driver>(KBox<MrObj<D>>);
 impl<D: Driver> NewObj<D> {
     /// Allocates a region, zeroed.
     fn new() -> Result<Self> {
-        Ok(Self(KBox::init(MrObj::<D>::empty(), GFP_KERNEL)?))
+        Ok(Self(KBox::init(MrObj::<D>::empty(), GFP_KERNEL_ACCOUNT)?))
     }
 
     /// Completes the region, and gives it to ib_core.

@@ -74,7 +74,7 @@ impl CqLink {
                 call: RemoteCall(Opaque::new(Default::default())),
                 due: Atomic::new(0),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -80,7 +80,7 @@ impl QpLink {
                 queue,
                 work <- crate::new_work!("ib::QpLink::work"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -45,7 +45,7 @@ impl SrqLink {
                 gate <- Gate::new(),
                 raw,
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
