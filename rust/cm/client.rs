@@ -107,7 +107,7 @@ impl Client {
                 ),
                 work <- new_work!("Client::work"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -124,7 +124,7 @@ impl Client {
     /// Has the handler be told of an event. Without memory it is lost, and a request refused.
     pub(crate) fn tell(self: &Arc<Self>, event: Event) {
         let is_request = event.is_request();
-        let event = KBox::new(event, GFP_KERNEL);
+        let event = KBox::new(event, GFP_KERNEL_ACCOUNT);
         if is_request {
             let listener = match &self.state.lock().stage {
                 Stage::Held(listener) => Some(listener.clone()),
@@ -159,7 +159,9 @@ impl Client {
         let Stage::Open = state.stage else {
             return false;
         };
-        let pushed = state.requests.push((event, newcomer.clone()), GFP_KERNEL);
+        let pushed = state
+            .requests
+            .push((event, newcomer.clone()), GFP_KERNEL_ACCOUNT);
         drop(state);
         self.wake();
         pushed.is_ok()

@@ -168,7 +168,7 @@ impl Connection {
                 clock <- Timer::new(),
                 work <- new_work!("Connection::work"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         this.clock.attach(this.clone()).map_err(|_| EBUSY)?;
         Ok(this)

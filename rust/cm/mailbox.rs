@@ -67,8 +67,12 @@ impl Mailbox {
 
     fn insert(&mut self, age: u64, event: KBox<Event>) -> Result {
         let name = (event.id, age);
-        self.by_id.try_create_and_insert(name, (), GFP_KERNEL)?;
-        if let Err(error) = self.events.try_create_and_insert(age, event, GFP_KERNEL) {
+        self.by_id
+            .try_create_and_insert(name, (), GFP_KERNEL_ACCOUNT)?;
+        if let Err(error) = self
+            .events
+            .try_create_and_insert(age, event, GFP_KERNEL_ACCOUNT)
+        {
             self.by_id.remove(&name);
             return Err(error);
         }

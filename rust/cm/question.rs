@@ -114,7 +114,7 @@ impl Question {
                 clock <- Timer::new(),
                 work <- new_work!("Question::work"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         this.clock.attach(this.clone()).map_err(|_| EBUSY)?;
         Ok(this)

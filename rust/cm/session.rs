@@ -128,7 +128,7 @@ impl Ids {
             }
         }
         self.entries
-            .try_create_and_insert(self.last, entry, GFP_KERNEL)?;
+            .try_create_and_insert(self.last, entry, GFP_KERNEL_ACCOUNT)?;
         self.count = self.count.saturating_add(1);
         Ok(self.last)
     }
@@ -167,7 +167,7 @@ pub(crate) struct Session {
 impl Session {
     /// Adds an event. If there is no memory for it, it is lost.
     fn push(&self, event: abi::Event) {
-        let Ok(event) = KBox::new(event, GFP_KERNEL) else {
+        let Ok(event) = KBox::new(event, GFP_KERNEL_ACCOUNT) else {
             return;
         };
         let pushed = self.events.lock().push(event);
@@ -243,7 +243,7 @@ impl chardev::Session for Session {
                 events <- new_mutex!(Mailbox::new(), "Session::events"),
                 readers <- new_poll_condvar!("Session::readers"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

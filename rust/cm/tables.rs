@@ -257,7 +257,7 @@ impl Shared {
     /// `EADDRINUSE` if there is another one; `ENODEV` if the HCA is gone.
     pub(crate) fn listen(&self, service: Service, listener: Listener) -> Result {
         let device = listener.device.clone();
-        let node = RBTreeNode::new(service, listener, GFP_KERNEL)?;
+        let node = RBTreeNode::new(service, listener, GFP_KERNEL_ACCOUNT)?;
         let mut tables = self.tables.lock();
         device.check()?;
         if tables.listeners.get(&service).is_some() {
@@ -300,7 +300,7 @@ impl Shared {
     /// `EEXIST` if there is one of its name; `ENOSPC` if too many peers ask; `ENODEV` if the HCA is gone.
     pub(crate) fn insert_question(&self, question: &Arc<Question>) -> Result {
         let name = question.name();
-        let node = RBTreeNode::new(name, question.clone(), GFP_KERNEL)?;
+        let node = RBTreeNode::new(name, question.clone(), GFP_KERNEL_ACCOUNT)?;
         let mut tables = self.tables.lock();
         question.device().check()?;
         if tables.questions.get(&name).is_some() {
@@ -388,8 +388,8 @@ impl Shared {
     pub(crate) fn insert(&self, connection: &Arc<Connection>) -> Result {
         let comm_id = connection.comm_id();
         let peer = connection.peer();
-        let node = RBTreeNode::new(comm_id, connection.clone(), GFP_KERNEL)?;
-        let named = peer.map(|peer| RBTreeNode::new(peer, connection.clone(), GFP_KERNEL));
+        let node = RBTreeNode::new(comm_id, connection.clone(), GFP_KERNEL_ACCOUNT)?;
+        let named = peer.map(|peer| RBTreeNode::new(peer, connection.clone(), GFP_KERNEL_ACCOUNT));
         let named = named.transpose()?;
         let mut tables = self.tables.lock();
         connection.device().check()?;
@@ -442,7 +442,7 @@ impl Shared {
         peer: PeerQp,
         connection: &Arc<Connection>,
     ) -> Result<Option<Arc<Connection>>> {
-        let node = RBTreeNode::new(peer, connection.clone(), GFP_KERNEL)?;
+        let node = RBTreeNode::new(peer, connection.clone(), GFP_KERNEL_ACCOUNT)?;
         let mut tables = self.tables.lock();
         if let Some(known) = tables.queue_pairs.get(&peer) {
             let is_it = Arc::ptr_eq(known, connection);

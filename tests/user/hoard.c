@@ -11,14 +11,18 @@
 
 #include "common.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <rdma/sib_cm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp|mr|mw|ah|pd COUNT BYTES"
+#define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp|mr|mw|ah|pd|listener COUNT BYTES"
 #define MOST 20000
 #define DUE_MS 20000
 /* What is free need not be uncharged at once, nor what others than the objects have taken. */
@@ -158,6 +162,35 @@ static int end_pd(void *object)
 	return ibv_dealloc_pd(object);
 }
 
+static int cm = -1;
+
+static int end_listener(void *object)
+{
+	struct sib_cm_destroy_id destroy = { .id = (uintptr_t)object };
+
+	return ioctl(cm, SIB_CM_IOC_DESTROY_ID, &destroy) ? errno : 0;
+}
+
+static void *make_listener(void)
+{
+	struct sib_cm_create_id create = { .guid = be64toh(device.attr.node_guid) };
+	struct sib_cm_listen listen = { .kind = SIB_CM_CONNECTIONS };
+	void *object;
+
+	if (cm < 0)
+		cm = open("/dev/sib_cm", O_RDWR);
+	check(cm >= 0, "/dev/sib_cm: %m");
+	if (ioctl(cm, SIB_CM_IOC_CREATE_ID, &create))
+		return NULL;
+	object = (void *)(uintptr_t)create.id;
+	listen.id = create.id;
+	listen.service_id = 0x7000000000000000 + create.id;
+	if (!ioctl(cm, SIB_CM_IOC_LISTEN, &listen))
+		return object;
+	end_listener(object);
+	return NULL;
+}
+
 static const struct kind {
 	const char *name;
 	void *(*make)(void);
@@ -166,7 +199,7 @@ static const struct kind {
 	{ "cq", make_cq, end_cq }, { "srq", make_srq, end_srq },
 	{ "qp", make_qp, end_qp }, { "mr", make_mr, end_mr },
 	{ "mw", make_mw, end_mw }, { "ah", make_ah, end_ah },
-	{ "pd", make_pd, end_pd },
+	{ "pd", make_pd, end_pd }, { "listener", make_listener, end_listener },
 };
 
 static const struct kind *kind_called(const char *name)

@@ -22,7 +22,13 @@ mount | grep -q 'type cgroup2' || run mount -t cgroup2 none /sys/fs/cgroup
 echo +memory >/sys/fs/cgroup/cgroup.subtree_control || fail "no memory controller"
 run mkdir $GROUP
 echo $((64 * MIB)) >$GROUP/memory.max || fail "no limit"
-fabric_up
+managed_by_module
+run modprobe sib
+underlay sibnet0
+hca_up sib0 sibnet0
+hca_up sib1 sibnet0
+wait_active 60 sib0 sib1
+run modprobe sib_cm
 load sib0 sib1
 
 step "As many as there is room for"
@@ -37,6 +43,7 @@ hoard mr 500 $((8 * KIB))
 hoard mw 10000 56
 hoard ah 10000 100
 hoard pd 5000 160
+hoard listener 10000 150
 
 step "The end"
 load_goes_on "afterwards"
@@ -44,4 +51,6 @@ load_ends
 grep -q '^oom_kill 0$' $GROUP/memory.events || fail "somebody was killed: $(cat $GROUP/memory.events)"
 run rmdir $GROUP
 no_objects
-fabric_down
+run rdma link del sib0
+run rdma link del sib1
+run modprobe -r sib_cm sib
