@@ -9,6 +9,7 @@ use crate::{
     hca::Hca,
     pd::Pd,
     query,
+    quota::Share,
     table::{
         AhLayout,
         Table, //
@@ -67,6 +68,8 @@ pub(crate) struct Ah {
     number: Atomic<u32>,
     #[pin]
     state: LevelLock<State, PdLock>,
+    /// Of a handle of a program. Those of the kernel are not counted: programs cannot keep it from answering.
+    _share: Option<Share>,
 }
 
 /// The way that `attr` names, with the source GID of its index.
@@ -102,7 +105,7 @@ pub(crate) fn resolve(cx: &mut Cx<'_, Unlocked>, hca: &Hca, attr: &AhAttr) -> Re
 ///
 /// # Errors
 ///
-/// `EINVAL` for an address that cannot be, `ENOMEM`.
+/// `EINVAL` for an address that cannot be, `ENOMEM`, also if the programs of the device have as many as they may have.
 pub(crate) fn create(
     cx: &mut Cx<'_, Unlocked>,
     pd: &Arc<Pd>,
@@ -113,11 +116,16 @@ pub(crate) fn create(
         attr: *attr,
         av: resolve(cx, &pd.hca, attr)?,
     };
+    let share = match user {
+        Some(_) => Some(pd.hca.ahs.take()?),
+        None => None,
+    };
     let ah = Arc::pin_init(
         try_pin_init!(Ah {
             pd: pd.clone(),
             number: Atomic::new(0),
             state <- LevelLock::new(state),
+            _share: share,
         }),
         if user.is_some() {
             GFP_KERNEL_ACCOUNT

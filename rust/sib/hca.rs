@@ -118,6 +118,12 @@ pub(crate) struct Hca {
     pub(crate) cqs: Allowance,
     /// Its shared receive queues.
     pub(crate) srqs: Allowance,
+    /// Its memory regions.
+    pub(crate) mrs: Allowance,
+    /// Its memory windows.
+    pub(crate) mws: Allowance,
+    /// Its address handles of programs.
+    pub(crate) ahs: Allowance,
     /// Those that send together.
     #[pin]
     pub(crate) convoy: Convoy,
@@ -206,6 +212,9 @@ impl Hca {
             pds: Allowance::new(query::MAX_PD)?,
             cqs: Allowance::new(query::MAX_CQ)?,
             srqs: Allowance::new(query::MAX_SRQ)?,
+            mrs: Allowance::new(query::MAX_MR)?,
+            mws: Allowance::new(query::MAX_MW)?,
+            ahs: Allowance::new(query::MAX_AH)?,
             convoy <- Convoy::new(),
             relief <- relief,
             upcall,

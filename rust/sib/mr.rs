@@ -12,7 +12,8 @@ use crate::{
     },
     mw,
     payload::Piece,
-    pd::Pd, //
+    pd::Pd,
+    quota::Share, //
 };
 use kernel::{
     prelude::*,
@@ -73,6 +74,7 @@ pub(crate) struct Mr {
     key: Atomic<u32>,
     /// Windows that are bound to it.
     windows: Atomic<u32>,
+    _share: Share,
 }
 
 /// Access rights that this device gives to a region; the others are refused, since nobody tests
@@ -94,7 +96,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
 /// # Errors
 ///
 /// `EOPNOTSUPP` for access rights that the device does not have, `EOVERFLOW` if the addresses wrap
-/// around, `ENOMEM`.
+/// around, `ENOMEM`, also if the device has as many regions as it may have.
 pub(crate) fn reg_user(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
@@ -178,6 +180,7 @@ fn register(
         return Err(ib::unsupported());
     }
     extent.start.checked_add(extent.length).ok_or(EOVERFLOW)?;
+    let share = pd.hca.mrs.take()?;
     let is_fast = matches!(backing, Backing::Fast(_));
     let mr = Tracked::new(try_pin_init!(Mr {
         pd: pd.clone(),
@@ -186,6 +189,7 @@ fn register(
         access,
         key: Atomic::new(0),
         windows: Atomic::new(0),
+        _share: share,
     }))?;
     let held = mr.hold().ok_or(ENODEV)?;
     let entry = if is_fast {

@@ -6,7 +6,8 @@
 
 use crate::{
     keys::Entry,
-    pd::Pd, //
+    pd::Pd,
+    quota::Share, //
 };
 use kernel::{
     prelude::*,
@@ -42,23 +43,26 @@ pub(crate) struct Mw {
     key: Atomic<u32>,
     /// Accesses through it that are under way.
     uses: Atomic<u32>,
+    _share: Share,
 }
 
 /// Makes a window that is bound to nothing.
 ///
 /// # Errors
 ///
-/// `ENOMEM`.
+/// `ENOMEM`, also if the device has as many as it may have.
 pub(crate) fn alloc(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
     pd: &Arc<Pd>,
     ty: MwType,
 ) -> Result<NewMw<Tracked<Mw>>> {
+    let share = pd.hca.mws.take()?;
     let mw = Tracked::new(try_pin_init!(Mw {
         pd: pd.clone(),
         key: Atomic::new(0),
         uses: Atomic::new(0),
+        _share: share,
     }))?;
     let entry = Entry::window(mw.hold().ok_or(ENODEV)?, ty);
     let rkey = pd.add_key(cx, sleepable, entry)?;

@@ -56,15 +56,15 @@ pub(crate) const MAX_QP_WR: u32 = 16_384;
 pub(crate) const MAX_CQ: u32 = 65_535;
 /// Entries of a completion queue.
 pub(crate) const MAX_CQE: u32 = 524_287;
-/// Memory regions of a protection domain.
+/// Memory regions of an HCA, all of which one protection domain may have.
 pub(crate) const MAX_MR: u32 = 65_535;
-/// Memory windows of a protection domain. They share the keys with memory regions.
+/// Memory windows of an HCA. In a protection domain they share the keys with memory regions.
 pub(crate) const MAX_MW: u32 = 65_535;
 /// Protection domains of an HCA.
 pub(crate) const MAX_PD: u32 = 65_535;
 /// Shared receive queues of an HCA.
 pub(crate) const MAX_SRQ: u32 = 16_000;
-/// Address handles of a protection domain.
+/// Address handles of programs on an HCA.
 pub(crate) const MAX_AH: u32 = 65_535;
 /// RDMA READs and atomics of a queue pair, each way.
 pub(crate) const MAX_RD_ATOMIC: u32 = 128;

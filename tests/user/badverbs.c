@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Verbs with wrong arguments, and the errno that each must give.
+ * Verbs with wrong arguments, and the errno that each must give; with "all" also as many objects as
+ * there may be of the small kinds.
  */
 
 #include "bench.h"
@@ -79,31 +80,103 @@ static void creation(void)
 	NO_OBJECT(new_srq(1, attr->max_srq_sge + 1), EINVAL);
 }
 
-/* As many of the small kinds of objects as the device says, and not one more. */
+static void *one_pd(struct ibv_pd *pd)
+{
+	return ibv_alloc_pd(pd->context);
+}
+
+static int no_pd(void *pd)
+{
+	return ibv_dealloc_pd(pd);
+}
+
+static void *one_srq(struct ibv_pd *pd)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+
+	return ibv_create_srq(pd, &init);
+}
+
+static int no_srq(void *srq)
+{
+	return ibv_destroy_srq(srq);
+}
+
+static void *one_mr(struct ibv_pd *pd)
+{
+	static uint8_t byte;
+
+	return ibv_reg_mr(pd, &byte, 1, 0);
+}
+
+static int no_mr(void *mr)
+{
+	return ibv_dereg_mr(mr);
+}
+
+static void *one_mw(struct ibv_pd *pd)
+{
+	return ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+}
+
+static int no_mw(void *mw)
+{
+	return ibv_dealloc_mw(mw);
+}
+
+static void *one_ah(struct ibv_pd *pd)
+{
+	struct ibv_ah_attr attr = { .dlid = 1, .port_num = 1 };
+
+	return ibv_create_ah(pd, &attr);
+}
+
+static int no_ah(void *ah)
+{
+	return ibv_destroy_ah(ah);
+}
+
+/*
+ * As many of the small kinds of objects as the device says, and not one more, whatever protection domain
+ * they are in.
+ */
 static void as_many(void)
 {
 	const struct ibv_device_attr *attr = &devices[0].attr;
-	struct ibv_pd **pds = calloc(attr->max_pd, sizeof(*pds));
-	struct ibv_srq **srqs = calloc(attr->max_srq, sizeof(*srqs));
-	int count = 0;
+	const struct {
+		const char *name;
+		int most;
+		void *(*make)(struct ibv_pd *pd);
+		int (*end)(void *object);
+	} kinds[] = {
+		{ "protection domains", attr->max_pd, one_pd, no_pd },
+		{ "shared receive queues", attr->max_srq, one_srq, no_srq },
+		{ "memory regions", attr->max_mr, one_mr, no_mr },
+		{ "memory windows", attr->max_mw, one_mw, no_mw },
+		{ "address handles", attr->max_ah, one_ah, no_ah },
+	};
+	struct ibv_pd *pds[2] = { ibv_alloc_pd(devices[0].context),
+				  ibv_alloc_pd(devices[0].context) };
 
-	check(pds && srqs, "out of memory");
-	/* Others have a few of each. */
-	while (count < attr->max_pd &&
-	       (pds[count] = ibv_alloc_pd(devices[0].context)))
-		count++;
-	check(errno == ENOMEM && count > attr->max_pd - 100,
-	      "%d protection domains of %d: %m", count, attr->max_pd);
-	while (count)
-		check(!ibv_dealloc_pd(pds[--count]), "dealloc_pd: %m");
-	while (count < attr->max_srq && (srqs[count] = new_srq(1, 1)))
-		count++;
-	check(errno == ENOMEM && count > attr->max_srq - 100,
-	      "%d shared receive queues of %d: %m", count, attr->max_srq);
-	while (count)
-		check(!ibv_destroy_srq(srqs[--count]), "destroy_srq: %m");
-	free(pds);
-	free(srqs);
+	check(pds[0] && pds[1], "alloc_pd: %m");
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		int count = 0, most = kinds[i].most;
+		void **objects = calloc(most + 1, sizeof(*objects));
+
+		check(objects, "out of memory");
+		/* Others have a few of each. */
+		while (count <= most &&
+		       (objects[count] = kinds[i].make(pds[count % 2])))
+			count++;
+		check(count <= most && errno == ENOMEM && count > most - 100,
+		      "%d %s of %d: %m", count, kinds[i].name, most);
+		while (count)
+			check(!kinds[i].end(objects[--count]),
+			      "the end of %s: %m", kinds[i].name);
+		free(objects);
+	}
+	for (int i = 0; i < 2; i++)
+		check(!ibv_dealloc_pd(pds[i]), "dealloc_pd: %m");
 }
 
 static struct ibv_mr *new_mr(void *at, size_t length, int access)
@@ -300,12 +373,15 @@ int main(int argc, char **argv)
 				       .recv_depth = BENCH_DEPTH,
 				       .sges = 2 };
 
-	check(argc <= 3, "usage: badverbs [DEV[:PORT] [DEV[:PORT]]]");
+	bool all = argc == 4 && !strcmp(argv[3], "all");
+
+	check(argc <= 3 || all, "usage: badverbs [DEV[:PORT] [DEV[:PORT] [all]]]");
 	device_open(&devices[0], argc > 1 ? argv[1] : "sib0");
 	device_open(&devices[1], argc > 2 ? argv[2] : "sib1");
 	bench_create(&bench, &devices[0], &devices[1], &options);
 	creation();
-	as_many();
+	if (all)
+		as_many();
 	memory();
 	ports();
 	transitions();
