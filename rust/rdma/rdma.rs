@@ -18,6 +18,7 @@ pub mod module;
 pub mod net;
 pub mod random;
 pub mod ring;
+mod sealed;
 pub mod sync;
 pub mod time;
 pub mod timer;

@@ -9,6 +9,7 @@
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
+use crate::sealed::Sealed;
 use crate::sync::{
     lend,
     Anchor,
@@ -32,7 +33,7 @@ use kernel::sync::atomic::{
 use kernel::types::Opaque;
 
 /// Where the callback of a timer runs.
-pub trait Mode: 'static {
+pub trait Mode: Sealed + 'static {
     /// What the callback may do besides taking locks.
     type Token<'a>;
 
@@ -55,6 +56,8 @@ pub enum Soft {}
 /// The callback runs in the timer interrupt: with less delay, but it may not send.
 pub enum Hard {}
 
+impl Sealed for Soft {}
+
 impl Mode for Soft {
     type Token<'a> = IrqsOn<'a>;
     const RAW: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
@@ -64,6 +67,8 @@ impl Mode for Soft {
         unsafe { IrqsOn::new() }
     }
 }
+
+impl Sealed for Hard {}
 
 impl Mode for Hard {
     type Token<'a> = ();

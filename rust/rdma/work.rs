@@ -31,6 +31,7 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
+use crate::sealed::Sealed;
 use crate::sync::{
     Anchor,
     Cx,
@@ -61,7 +62,7 @@ pub fn other_cpu() -> Option<CpuId> {
 }
 
 /// Where the items of a queue run.
-pub trait Place: 'static {
+pub trait Place: Sealed + 'static {
     /// What they may do there.
     type Token<'a>;
 
@@ -79,6 +80,8 @@ pub enum Task {}
 /// In softirqs.
 pub enum Softirq {}
 
+impl Sealed for Task {}
+
 impl Place for Task {
     type Token<'a> = Sleepable<'a>;
 
@@ -87,6 +90,8 @@ impl Place for Task {
         unsafe { Sleepable::new() }
     }
 }
+
+impl Sealed for Softirq {}
 
 impl Place for Softirq {
     type Token<'a> = IrqsOn<'a>;

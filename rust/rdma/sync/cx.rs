@@ -9,6 +9,7 @@ use super::{
     LevelLock,
     Unlocked, //
 };
+use crate::sealed::Sealed;
 use core::marker::PhantomData;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -20,7 +21,7 @@ use kernel::time::{
 /// What the type system knows about local interrupts.
 ///
 /// [`Any`] saves and restores their state around a lock; [`Off`] has nothing to do.
-pub trait Irq {
+pub trait Irq: Sealed {
     /// What [`Self::release`] needs back.
     type Saved: Copy;
 
@@ -45,6 +46,8 @@ pub enum Any {}
 /// Local interrupts are disabled.
 pub enum Off {}
 
+impl Sealed for Any {}
+
 impl Irq for Any {
     type Saved = c_ulong;
 
@@ -60,6 +63,8 @@ impl Irq for Any {
         unsafe { sib_bindings::sib_helper_spin_unlock_irqrestore(lock, saved) }
     }
 }
+
+impl Sealed for Off {}
 
 impl Irq for Off {
     type Saved = ();

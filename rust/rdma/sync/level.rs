@@ -6,6 +6,7 @@ use super::{
     Cx,
     LevelLock, //
 };
+use crate::sealed::Sealed;
 use core::pin::Pin;
 use kernel::prelude::*;
 use kernel::sync::LockClassKey;
@@ -13,7 +14,7 @@ use kernel::sync::LockClassKey;
 /// A position in the lock order.
 ///
 /// All locks of one level share one lockdep class, named after the level.
-pub trait Level {
+pub trait Level: Sealed {
     /// The name that lockdep prints: the same pointer on every call, by which lockdep checks the class.
     fn name() -> &'static CStr;
 
@@ -27,7 +28,7 @@ pub trait Level {
     label = "violates the lock order",
     note = "the order is written in rust/rdma/sync/level.rs"
 )]
-pub trait After<L> {}
+pub trait After<L>: Sealed {}
 
 /// No lock of the hierarchy is held.
 pub enum Unlocked {}
@@ -41,6 +42,8 @@ macro_rules! lock_order {
         $(
             $(#[$doc])*
             pub enum $level {}
+
+            impl Sealed for $level {}
 
             impl Level for $level {
                 fn name() -> &'static CStr {
