@@ -224,6 +224,8 @@ impl Session {
 }
 
 impl chardev::Session for Session {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     type Shared = Shared;
 
     fn open(shared: &Arc<Shared>) -> Result<Arc<Self>> {

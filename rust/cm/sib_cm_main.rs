@@ -104,7 +104,7 @@ struct Loaded {
 
 impl Module for Loaded {
     fn init(
-        module: &'static ThisModule,
+        _module: &'static ThisModule,
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result<Self> {
@@ -117,7 +117,7 @@ impl Module for Loaded {
             files: None,
             config: None,
         };
-        if let Err(err) = this.start(module, &mut cx, s) {
+        if let Err(err) = this.start(&mut cx, s) {
             this.exit(cx, s);
             return Err(err);
         }
@@ -147,12 +147,7 @@ impl Module for Loaded {
 
 impl Loaded {
     /// Has all the rest know of the manager. If that fails, what has been done is to be undone by [`Module::exit`].
-    fn start(
-        &mut self,
-        module: &'static ThisModule,
-        cx: &mut Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-    ) -> Result {
+    fn start(&mut self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) -> Result {
         let shared = &self.shared;
         shared.watch.begin()?;
         self.files = Some(debug::Files::new(shared.clone())?);
@@ -161,7 +156,7 @@ impl Loaded {
         self.service = Some(Service::new(shared.clone())?);
         self.config = Some(config::register(shared.clone())?);
         // It may be opened from then on, so nothing may fail.
-        self.device = Some(chardev::Device::new(c"sib_cm", module, shared.clone())?);
+        self.device = Some(chardev::Device::new(c"sib_cm", shared.clone())?);
         Ok(())
     }
 }

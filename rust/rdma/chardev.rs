@@ -2,7 +2,8 @@
 
 //! Character devices that programs talk to by ioctls and wait for with poll.
 //!
-//! The kernel's own abstraction has no poll, and does not keep the module while a file is open.
+//! The kernel's own abstraction has no poll, and does not keep the module while a file is open. A file knows nothing of
+//! the device that it was opened by, which may go before it.
 //!
 //! C headers: [`include/linux/miscdevice.h`](srctree/include/linux/miscdevice.h),
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h)
@@ -38,6 +39,9 @@ const READABLE: bindings::__poll_t = bindings::POLLIN | bindings::POLLRDNORM;
 
 /// What an open file is.
 pub trait Session: Send + Sync + Sized + 'static {
+    /// The module that this is a part of, `crate::THIS_MODULE`, which stays while a file is open.
+    const MODULE: &'static ThisModule;
+
     /// What all files of the device have in common.
     type Shared: Send + Sync + 'static;
 
@@ -69,14 +73,11 @@ pub trait Session: Send + Sync + Sized + 'static {
 /// What the C side has.
 struct Node<S: Session> {
     misc: Opaque<bindings::miscdevice>,
-    operations: Opaque<bindings::file_operations>,
     shared: Arc<S::Shared>,
 }
 
-/// A device, which is there until this is dropped. While a file is open the module stays.
-///
-/// What the kernel has of an open file is a part of this, so it must not be dropped while there is one: it is to be made
-/// when nothing else can keep the module from being loaded, and dropped when that is removed.
+/// A device, which is there until this is dropped. While a file is open the module stays, but if it is being loaded: the
+/// device is the last thing to be made then, when nothing can fail any more.
 ///
 /// # Invariants
 ///
@@ -92,35 +93,20 @@ unsafe impl<S: Session> Sync for Device<S> {}
 
 impl<S: Session> Device<S> {
     /// Makes `/dev/NAME`, for root alone unless udev has other orders.
-    pub fn new(
-        name: &'static CStr,
-        module: &'static ThisModule,
-        shared: Arc<S::Shared>,
-    ) -> Result<Self> {
-        let operations = bindings::file_operations {
-            owner: module.as_ptr(),
-            open: Some(Calls::<S>::open),
-            release: Some(Calls::<S>::release),
-            unlocked_ioctl: Some(Calls::<S>::ioctl),
-            compat_ioctl: bindings::compat_ptr_ioctl,
-            poll: Some(Calls::<S>::poll),
-            ..pin_init::zeroed()
-        };
+    pub fn new(name: &'static CStr, shared: Arc<S::Shared>) -> Result<Self> {
         let node = KBox::pin(
             Node {
                 misc: Opaque::new(bindings::miscdevice {
                     minor: bindings::MISC_DYNAMIC_MINOR as c_int,
                     name: name.as_char_ptr(),
+                    fops: Calls::<S>::TABLE,
                     ..pin_init::zeroed()
                 }),
-                operations: Opaque::new(operations),
                 shared,
             },
             GFP_KERNEL,
         )?;
-        // SAFETY: Nobody else has the structure yet.
-        unsafe { (*node.misc.get()).fops = node.operations.get() };
-        // SAFETY: Both structures stay in place until they are deregistered.
+        // SAFETY: The structure stays in place until it is deregistered.
         to_result(unsafe { bindings::misc_register(node.misc.get()) })?;
         // INVARIANT: Just registered.
         Ok(Self { node })
@@ -129,8 +115,7 @@ impl<S: Session> Device<S> {
 
 impl<S: Session> Drop for Device<S> {
     fn drop(&mut self) {
-        // SAFETY: Registered by the invariant. No file is open, as that would keep the module, and no more is
-        // opened.
+        // SAFETY: Registered by the invariant. This waits for who is opening a file, and no more is opened.
         unsafe { bindings::misc_deregister(self.node.misc.get()) };
     }
 }
@@ -139,6 +124,17 @@ impl<S: Session> Drop for Device<S> {
 struct Calls<S>(PhantomData<S>);
 
 impl<S: Session> Calls<S> {
+    /// What the kernel has of a file. It is a part of the module, since it is looked at after the file has been released.
+    const TABLE: &'static bindings::file_operations = &bindings::file_operations {
+        owner: S::MODULE.as_ptr(),
+        open: Some(Self::open),
+        release: Some(Self::release),
+        unlocked_ioctl: Some(Self::ioctl),
+        compat_ioctl: bindings::compat_ptr_ioctl,
+        poll: Some(Self::poll),
+        ..pin_init::zeroed()
+    };
+
     /// The tokens of a system call.
     ///
     /// # Safety
