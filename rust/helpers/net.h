@@ -19,6 +19,8 @@ struct sib_udp_address {
 	u8 bytes[16];
 	u16 port;
 	u32 scope;
+	/* Several hosts have it. */
+	bool of_many;
 };
 
 /* Where a datagram goes. */

@@ -85,6 +85,8 @@ static void sib_udp_ends(const struct sk_buff *skb,
 		dest->version = 4;
 		memcpy(source->bytes, &ip_hdr(skb)->saddr, sizeof(__be32));
 		memcpy(dest->bytes, &ip_hdr(skb)->daddr, sizeof(__be32));
+		dest->of_many = ipv4_is_multicast(ip_hdr(skb)->daddr) ||
+				ipv4_is_lbcast(ip_hdr(skb)->daddr);
 	} else {
 		source->version = 6;
 		dest->version = 6;
@@ -92,9 +94,12 @@ static void sib_udp_ends(const struct sk_buff *skb,
 		       sizeof(struct in6_addr));
 		memcpy(dest->bytes, &ipv6_hdr(skb)->daddr,
 		       sizeof(struct in6_addr));
+		dest->of_many = ipv6_addr_is_multicast(&ipv6_hdr(skb)->daddr);
 		source->scope = ipv6_iface_scope_id(&ipv6_hdr(skb)->saddr,
 						    inet6_iif(skb));
 	}
+	/* The address of all hosts of a network does not look like one. */
+	dest->of_many |= skb->pkt_type != PACKET_HOST;
 }
 
 /* The next datagram, without its UDP header, or batch of datagrams; none if there is none, or a bad one. */

@@ -58,6 +58,9 @@ for number in 1 2; do
 done
 within 60 switches sib1 2 || fail "the hosts have not found each other"
 
+step "A Hello to all hosts"
+user 3 python3 -B /tmp/end.py shout eth0 $PORT_OF_CABLES ff02::1 5 || fail "a Hello to all has answers"
+
 step "A user of a host where a switch listens, from a port of his own"
 for remote in 1 2; do
 	! user 1 python3 -B /tmp/end.py join eth0 $((PORT_OF_CABLES + 1)) "$(address $remote)" 8 ||

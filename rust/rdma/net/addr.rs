@@ -35,6 +35,7 @@ pub(super) fn to_c(address: SocketAddr) -> sib_udp_address {
         bytes,
         scope,
         port: address.port(),
+        of_many: false,
     }
 }
 

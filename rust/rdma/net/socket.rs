@@ -61,6 +61,8 @@ pub struct Ends {
     pub from: SocketAddr,
     /// Those of this host that it was sent to.
     pub to: SocketAddr,
+    /// Whether it was sent to this host, and not to several.
+    pub alone: bool,
 }
 
 /// What has come to a socket, in the order of arrival: datagrams without their UDP headers, or batches of datagrams,
@@ -96,6 +98,7 @@ impl Iterator for Arrivals<'_> {
                 let ends = Ends {
                     from: addr::from_c(&from),
                     to: addr::from_c(&to),
+                    alone: !to.of_many,
                 };
                 return Some((packet, ends));
             }

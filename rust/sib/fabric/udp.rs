@@ -314,6 +314,8 @@ impl<'a> Arrival<'a> {
                 self.take_packets(cx, &outer, rest, body)
             }
             Kind::Beacon => self.fabric.take_beacon(cx, body, self.origin.ends.from),
+            // One to all would have as many answers as there are hosts.
+            _ if !self.origin.ends.alone => Err(Dropped::Stranger),
             _ => {
                 let irqs = self.irqs;
                 self.fabric

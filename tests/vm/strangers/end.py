@@ -5,8 +5,10 @@
     end.py join NETDEV PORT REMOTE SECONDS   brings up a cable to the switch at REMOTE, from a port of its own
     end.py relay NETDEV A B SECONDS          brings up one from the switch at A to that at B, by passing on what
                                              they say
+    end.py shout NETDEV PORT GROUP SECONDS   says Hello to all at once; succeeds if none of those who have a
+                                             cable to it answers that
 
-Both tell of themselves by beacons. They succeed if the cable comes up.
+The first two tell of themselves by beacons, and succeed if the cable comes up.
 """
 
 import random
@@ -88,6 +90,24 @@ def join(netdev, port, remote, seconds):
     return False
 
 
+def shout(netdev, port, group, seconds):
+    """Whether others have a cable to this switch, and do not answer what is for all."""
+    scope = socket.if_nametoindex(netdev)
+    sock = opened("::", int(port), scope)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, scope)
+    switch = Switch(random.Random())
+    heard = {kind: set() for kind in range(256)}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sock.sendto(beacon(switch.guid, int(port)), (group, PORT, 0, scope))
+        sock.sendto(switch.hello(HELLO), (group, PORT, 0, scope))
+        while select.select([sock], [], [], 0.2)[0]:
+            datagram, source = sock.recvfrom(2048)
+            heard[kind_of(datagram)].add(source)
+    print(f"{len(heard[HELLO])} say Hello, {len(heard[ACK])} answer")
+    return len(heard[HELLO]) > 1 and not heard[ACK]
+
+
 def relay(netdev, first, second, seconds):
     """Whether the two have a cable this way."""
     scope = socket.if_nametoindex(netdev)
@@ -115,9 +135,9 @@ def relay(netdev, first, second, seconds):
 
 def main():
     _, what, netdev, one, other, seconds = sys.argv
-    up = {"join": join, "relay": relay}[what](netdev, one, other, float(seconds))
-    print("the cable is up" if up else "there is no cable")
-    sys.exit(0 if up else 1)
+    good = {"join": join, "relay": relay, "shout": shout}[what](netdev, one, other, float(seconds))
+    print("so it is" if good else "it is not")
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":
