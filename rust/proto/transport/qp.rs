@@ -403,6 +403,12 @@ where
         if segment.is_some() {
             return segment;
         }
+        if self.requester.is_to_ask() {
+            let segment = self.requester.question(&self.config, limits);
+            if segment.is_some() {
+                return segment;
+            }
+        }
         if responded {
             let segment = self.respond(limits);
             if segment.is_some() {
@@ -466,11 +472,7 @@ where
             return None;
         }
         let may_begin = self.state == QpState::Rts;
-        let segment = self.requester.poll(now, &self.config, limits, may_begin);
-        if segment.is_some() {
-            return segment;
-        }
-        self.requester.question(&self.config, limits)
+        self.requester.poll(now, &self.config, limits, may_begin)
     }
 
     /// The local operation that the send queue has arrived at, if [`Self::poll_transmit`] has just returned `None`

@@ -146,21 +146,19 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
     }
 
-    /// The question, if one is to be put and nothing else is to be sent.
+    /// Whether a question is to be put if nothing else is to be sent.
     #[inline]
+    pub(in crate::transport) fn is_to_ask(&self) -> bool {
+        self.asking.due
+    }
+
+    /// The question, if there is something to ask about.
+    #[cold]
     pub(in crate::transport) fn question(
         &mut self,
         config: &QpConfig,
         limits: &TxLimits,
     ) -> Option<TxSegment> {
-        if !self.asking.due {
-            return None;
-        }
-        self.put_question(config, limits)
-    }
-
-    #[cold]
-    fn put_question(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
         let owed = self.is_asked();
         self.asking.on_asked(self.cursor_psn);
         if self.acked == self.sent_end {
