@@ -9,7 +9,7 @@
 #include <linux/skbuff.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
-#include <net/udp_tunnel.h>
+#include <net/dst_cache.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>

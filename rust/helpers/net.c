@@ -32,7 +32,8 @@ struct net_device *sib_helper_netdev_initial(const char *name)
 	return dev_get_by_name(&init_net, name);
 }
 
-struct net *sib_helper_netdev_net(const struct net_device *dev)
+/* To be compared: the device may be moved to another one at any time. */
+const void *sib_helper_netdev_net(const struct net_device *dev)
 {
 	return dev_net(dev);
 }

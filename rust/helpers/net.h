@@ -8,6 +8,7 @@ struct dst_cache;
 struct in6_addr;
 struct net;
 struct net_device;
+struct notifier_block;
 struct sib_skb_pool;
 struct sk_buff;
 struct sk_buff_head;
@@ -36,7 +37,7 @@ struct net_device *sib_helper_netdev_get(struct net_device *dev);
 void sib_helper_netdev_put(struct net_device *dev);
 struct net_device *sib_helper_netdev_by_name(const char *name);
 struct net_device *sib_helper_netdev_initial(const char *name);
-struct net *sib_helper_netdev_net(const struct net_device *dev);
+const void *sib_helper_netdev_net(const struct net_device *dev);
 size_t sib_helper_netdev_name(const struct net_device *dev, char *name,
 			      size_t size);
 int sib_helper_netdev_ifindex(const struct net_device *dev);
@@ -49,10 +50,17 @@ size_t sib_helper_netdev_address(const struct net_device *dev, u8 *address,
 				 size_t size);
 struct net_device *sib_helper_notifier_netdev(void *info);
 
+/* netns.c */
+int sib_helper_notifier_register(struct notifier_block *block);
+void sib_helper_notifier_unregister(struct notifier_block *block);
+struct net *sib_netns_enter(const struct net_device *dev);
+void sib_netns_leave(const struct net *net);
+
 /* udp.c */
 typedef void (*sib_data_ready_t)(struct sock *sk);
-int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
-			struct sock **out);
+int sib_helper_udp_open(const struct net_device *dev, u8 version, u16 port,
+			int ifindex, struct sock **out);
+void sib_helper_udp_close(struct sock *sk);
 void sib_helper_udp_start(struct sock *sk, void *user_data,
 			  sib_data_ready_t data_ready);
 void sib_helper_udp_stop(struct sock *sk);

@@ -18,9 +18,12 @@
 /* What the queue of a socket may hold: more than the windows of many queue pairs. */
 #define SIB_RCVBUF (16 << 20)
 
-/* Datagrams carry checks of their own. Those of UDP are for GRO, see sib_helper_udp_send(). */
-int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
-			struct sock **out)
+/*
+ * In the network namespace of the device, which lives on until sib_helper_udp_close(). Datagrams carry checks of their
+ * own. Those of UDP are for GRO, see sib_helper_udp_send().
+ */
+int sib_helper_udp_open(const struct net_device *dev, u8 version, u16 port,
+			int ifindex, struct sock **out)
 {
 	struct udp_port_cfg cfg = {
 		.family = version == 4 ? AF_INET : AF_INET6,
@@ -29,14 +32,28 @@ int sib_helper_udp_open(struct net *net, u8 version, u16 port, int ifindex,
 		.ipv6_v6only = 1,
 	};
 	struct socket *sock;
+	struct net *net;
 	int err;
 
+	net = sib_netns_enter(dev);
+	if (!net)
+		return -ENODEV;
 	err = udp_sock_create(net, &cfg, &sock);
-	if (err)
+	if (err) {
+		sib_netns_leave(net);
 		return err;
+	}
 	sock->sk->sk_allocation = GFP_ATOMIC;
 	*out = sock->sk;
 	return 0;
+}
+
+void sib_helper_udp_close(struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+
+	udp_tunnel_sock_release(sk);
+	sib_netns_leave(net);
 }
 
 /*

@@ -29,8 +29,7 @@ fn terminated(name: &[u8]) -> Result<[u8; NAME_SIZE]> {
 /// A counted reference to a network device.
 ///
 /// A device that is being unregistered waits for all references: drop this soon after
-/// [`DeviceEvent::Unregister`](super::DeviceEvent). Until then its network namespace lives as well, since a
-/// namespace that goes away unregisters its devices first.
+/// [`DeviceEvent::Unregister`](super::DeviceEvent).
 ///
 /// # Invariants
 ///
@@ -161,13 +160,8 @@ impl NetDevice {
     /// A number that is equal for devices of one network namespace, and different for those of two that
     /// exist at the same time.
     pub fn namespace_id(&self) -> usize {
-        self.namespace().addr()
-    }
-
-    /// The network namespace, which is alive as long as the device.
-    pub(super) fn namespace(&self) -> *mut bindings::net {
         // SAFETY: Live by the invariant.
-        unsafe { sib_bindings::sib_helper_netdev_net(self.as_ptr()) }
+        unsafe { sib_bindings::sib_helper_netdev_net(self.as_ptr()) }.addr()
     }
 }
 

@@ -70,7 +70,8 @@ pub trait Notify: Send + Sync + 'static {
 /// A registration for the events of all devices in all namespaces, until it is dropped.
 ///
 /// At its beginning it learns [`DeviceEvent::Register`] of all devices, and [`DeviceEvent::Up`] of those that are up.
-/// Dropping sleeps, and takes the RTNL mutex; the devices that exist then are reported as going away.
+/// Dropping sleeps, and takes the RTNL mutex; the devices that exist then are reported as going away. With the last one
+/// this waits until all sockets are closed.
 ///
 /// # Invariants
 ///
@@ -112,7 +113,7 @@ impl<T: Notify> Notifier<T> {
         // INVARIANT: Registered below; on failure it is freed without being unregistered.
         let this = core::mem::ManuallyDrop::new(Self { block });
         // SAFETY: The block stays in place until it is unregistered.
-        let err = to_result(unsafe { sib_bindings::register_netdevice_notifier(this.raw()) });
+        let err = to_result(unsafe { sib_bindings::sib_helper_notifier_register(this.raw()) });
         if let Err(err) = err {
             // SAFETY: Not registered, and ours.
             drop(unsafe { KBox::from_raw(block.as_ptr()) });
@@ -167,7 +168,7 @@ impl<T: Notify> Notifier<T> {
 impl<T: Notify> Drop for Notifier<T> {
     fn drop(&mut self) {
         // SAFETY: Registered by the invariant. The C side waits for callbacks that are running.
-        unsafe { sib_bindings::unregister_netdevice_notifier(self.raw()) };
+        unsafe { sib_bindings::sib_helper_notifier_unregister(self.raw()) };
         // SAFETY: Ours by the invariant, and nobody uses it any more.
         drop(unsafe { KBox::from_raw(self.block.as_ptr()) });
     }

@@ -117,8 +117,6 @@ struct Hook<A> {
     target: A,
     sk: NonNull<bindings::sock>,
     pool: SkbPool,
-    /// Keeps the network namespace alive, which kernel sockets do not.
-    _device: NetDevice,
 }
 
 // SAFETY: Taking from the queue of a socket is thread-safe; the target is shared.
@@ -197,15 +195,16 @@ where
 {
     /// Opens a socket in the network namespace of `device` on all local addresses, and starts to receive.
     ///
-    /// The device stays in that namespace, which lives on, until the socket is closed: who opens one has the notifier of
-    /// [`DeviceEvent::Unregister`](super::DeviceEvent::Unregister) close it, or wait for that.
+    /// A namespace that goes waits until the socket is closed, be the device in it still or not: who opens one has the
+    /// notifier of [`DeviceEvent::Unregister`](super::DeviceEvent::Unregister) close it, or wait for that.
     ///
     /// `bound` restricts it to datagrams that come in by `device`: several such sockets can share a `port`.
     /// Port zero stands for any free one.
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` when the port is taken, `EAFNOSUPPORT` when the version of IP is not available.
+    /// `EADDRINUSE` when the port is taken, `EAFNOSUPPORT` when the version of IP is not available, `ENODEV` if the
+    /// namespace goes, or there is no [`Notifier`](super::Notifier).
     pub fn open(
         device: &NetDevice,
         version: Version,
@@ -221,10 +220,10 @@ where
         };
         let ifindex = if bound { device.ifindex() } else { 0 };
         let mut sk = core::ptr::null_mut();
-        // SAFETY: The namespace is alive, see above; `sk` is valid for the result.
+        // SAFETY: The device is live; `sk` is valid for the result.
         to_result(unsafe {
             sib_bindings::sib_helper_udp_open(
-                device.namespace(),
+                device.as_ptr(),
                 version,
                 port,
                 ifindex as c_int,
@@ -232,10 +231,10 @@ where
             )
         })?;
         let sk = NonNull::new(sk).ok_or(ENOMEM)?;
-        let made = Self::equip(target, sk, device.clone());
+        let made = Self::equip(target, sk);
         let (hook, lanes) = made.inspect_err(|_| {
             // SAFETY: Fresh and ours.
-            unsafe { sib_bindings::udp_tunnel_sock_release(sk.as_ptr()) };
+            unsafe { sib_bindings::sib_helper_udp_close(sk.as_ptr()) };
         })?;
         // SAFETY: It is not moved out: `drop` makes a pinned box of it again.
         let hook = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(hook) }));
@@ -253,19 +252,10 @@ where
     }
 
     /// Makes what a socket `sk` has for both directions.
-    fn equip(
-        target: A,
-        sk: NonNull<bindings::sock>,
-        device: NetDevice,
-    ) -> Result<(PinnedHook<A>, Lanes)> {
+    fn equip(target: A, sk: NonNull<bindings::sock>) -> Result<(PinnedHook<A>, Lanes)> {
         let pool = SkbPool::new()?;
         // INVARIANT: The caller lets the socket point to this.
-        let hook = pin_init!(Hook {
-            target,
-            sk,
-            pool,
-            _device: device,
-        });
+        let hook = pin_init!(Hook { target, sk, pool });
         let hook = KBox::pin_init(Backlog::new(hook), GFP_KERNEL)?;
         // SAFETY: The socket is live, and stays so until the lanes are closed.
         let lanes = unsafe { Lanes::new(sk) }?;
@@ -351,7 +341,7 @@ where
         unsafe { self.hook.as_ref() }.cancel();
         self.lanes.close();
         // SAFETY: Live and ours by the invariant, and in use by nobody else.
-        unsafe { sib_bindings::udp_tunnel_sock_release(self.sk.as_ptr()) };
+        unsafe { sib_bindings::sib_helper_udp_close(self.sk.as_ptr()) };
         // SAFETY: The hook is ours by the invariant, was pinned, and nobody uses it any more.
         drop(unsafe { Pin::new_unchecked(KBox::from_raw(self.hook.as_ptr())) });
     }
