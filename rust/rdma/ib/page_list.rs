@@ -54,6 +54,7 @@ pub struct PageList<'a> {
     target: &'a Target,
     set_page: SetPage,
     mapped: c_int,
+    is_taken: bool,
     call: PhantomData<&'a mut scatterlist>,
 }
 
@@ -80,6 +81,7 @@ impl<'a> PageList<'a> {
             target,
             set_page,
             mapped: 0,
+            is_taken: false,
             call: PhantomData,
         }
     }
@@ -89,14 +91,18 @@ impl<'a> PageList<'a> {
         self.mapped
     }
 
-    /// Replaces what is in `pages` by as many pages of the client's list as fit without allocating.
+    /// Replaces what is in `pages` by as many pages of the client's list as fit without allocating. To be done once.
     ///
     /// # Errors
     ///
-    /// `EINVAL` when the list is empty or its page size is not a power of two, `ENOMEM` when nothing fits.
-    /// `pages` is empty then.
+    /// `EINVAL` when the list is empty or its page size is not a power of two, or it has been taken; `ENOMEM` when
+    /// nothing fits. `pages` is empty then.
     pub fn fill(&mut self, pages: &mut Pages) -> Result {
         pages.clear();
+        // The offset of the call is not that of the first entry any more.
+        if core::mem::replace(&mut self.is_taken, true) {
+            return Err(EINVAL);
+        }
         // SAFETY: The region is alive for the call; the client has set the page size before.
         let page_size = unsafe { (*self.mr).page_size };
         if !page_size.is_power_of_two() {
