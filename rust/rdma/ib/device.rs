@@ -41,6 +41,7 @@ use core::ptr::{
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
+use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::types::NotThreadSafe;
 use sib_bindings as bindings;
@@ -162,6 +163,8 @@ pub struct UnregisteredDevice<'a, D: Driver> {
     raw: NonNull<bindings::ib_device>,
     link: Arc<DeviceLink>,
     registrar: &'a Registrar<D>,
+    /// The parent, until the registration has a reference of its own.
+    parent: Option<ARef<kernel::device::Device>>,
     _single: NotThreadSafe,
 }
 
@@ -193,10 +196,11 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
             raw,
             link,
             registrar,
+            parent: init.parent.map(ARef::from),
             _single: NotThreadSafe,
         };
         // SAFETY: The device is alive, and ours alone. All pointers stored live as long as the module, but
-        // the parent, on which the registration takes a reference.
+        // the parent, to which there is a reference until the registration takes one.
         unsafe {
             let dev = raw.as_ptr();
             (*dev).node_type = bindings::RDMA_NODE_IB_CA as u8;
@@ -239,6 +243,8 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
         let raw = this.raw.as_ptr();
         // SAFETY: The `ManuallyDrop` is not used for this field any more.
         let link = unsafe { ptr::read(&this.link) };
+        // SAFETY: As above.
+        let _parent = unsafe { ptr::read(&this.parent) };
         // SAFETY: The device is alive until `dealloc_driver` has run.
         let device = Device::<D>::new(unsafe { DeviceRef::new(this.raw) });
         let ops = bindings::ib_device_ops {
