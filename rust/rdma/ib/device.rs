@@ -231,7 +231,8 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
     ///
     /// # Errors
     ///
-    /// `ENFILE` when the name is taken, and whatever ib_core and the driver's queries return.
+    /// `ENFILE` when the name is taken, `EINVAL` for one with a `%`, which ib_core would take for a format; and whatever
+    /// ib_core and the driver's queries return.
     pub fn register(
         self,
         mut cx: Cx<'_, Unlocked>,
@@ -268,10 +269,15 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
             .registrar
             .begin(&mut cx, s, &device.raw)
             .and_then(|()| {
-                // SAFETY: The device is complete. The name is copied. Without a DMA device addresses are virtual.
-                let ret = to_result(unsafe {
-                    bindings::ib_register_device(raw, name.as_char_ptr(), ptr::null_mut())
-                });
+                let ret = if name.to_bytes().contains(&b'%') {
+                    Err(EINVAL)
+                } else {
+                    // SAFETY: The device is complete. The name is copied, and no format. Without a DMA device
+                    // addresses are virtual.
+                    to_result(unsafe {
+                        bindings::ib_register_device(raw, name.as_char_ptr(), ptr::null_mut())
+                    })
+                };
                 this.registrar.end(&device.raw);
                 ret
             });
