@@ -79,6 +79,10 @@ impl DeviceLink {
 
     /// Hands the event to ib_core, or notes that one was missed.
     fn tell(&self, port: u32, event: PortEvent) {
+        // Clients look their own ports up by the number, and do not check it.
+        if !(1..=self.ports).contains(&port) {
+            return;
+        }
         if self.with_registered(|| self.dispatch(port, event)) {
             return;
         }
@@ -126,8 +130,8 @@ pub struct DeviceUpcall(Arc<DeviceLink>);
 impl DeviceUpcall {
     /// Tells ib_core of an event of a port, from 1. Clients are told soon, from a workqueue.
     ///
-    /// Events of a device that is not registered yet are made up for at the end of its registration.
-    /// Callable in any context that holds no lock.
+    /// One of a port that is not there is dropped. Events of a device that is not registered yet are made up for at
+    /// the end of its registration. Callable in any context that holds no lock.
     pub fn dispatch(&self, _cx: &mut Cx<'_, Unlocked>, port: u32, event: PortEvent) {
         self.0.tell(port, event);
     }
