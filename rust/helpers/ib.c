@@ -28,6 +28,12 @@ bool sib_helper_ib_device_registered(struct ib_device *device)
 	return refcount_read(&device->refcount) != 0;
 }
 
+/* So many entries ib_core has room for. The port is one of the device, whose registration has begun. */
+int sib_helper_ib_gid_tbl_len(const struct ib_device *device, u32 port)
+{
+	return device->port_data[port].immutable.gid_tbl_len;
+}
+
 bool sib_helper_ib_device_is_ours(const struct ib_device *device)
 {
 	return device->ops.owner == THIS_MODULE;

@@ -7,6 +7,7 @@
 struct ib_device *sib_helper_ib_alloc_device(size_t size);
 bool sib_helper_ib_device_try_get(struct ib_device *device);
 bool sib_helper_ib_device_registered(struct ib_device *device);
+int sib_helper_ib_gid_tbl_len(const struct ib_device *device, u32 port);
 bool sib_helper_ib_device_is_ours(const struct ib_device *device);
 bool sib_helper_ib_device_is_accessible(struct ib_device *device);
 bool sib_helper_ib_device_is_called(const struct ib_device *device,

@@ -129,7 +129,7 @@ fn fill_odp(out: &mut bindings::ib_device_attr, attr: &DeviceAttr) {
 ///
 /// # Safety
 ///
-/// Called by ib_core for a device of `D`, with room for the answer, which is zeroed.
+/// Called by ib_core for a port of a device of `D`, with room for the answer, which is zeroed.
 pub(super) unsafe extern "C" fn query_port<D: Driver>(
     dev: *mut bindings::ib_device,
     port: u32,
@@ -142,7 +142,12 @@ pub(super) unsafe extern "C" fn query_port<D: Driver>(
         let state = unsafe { DeviceObj::<D>::get(dev) };
         let attr = D::query_port(cx, &state.handle, port)?;
         // SAFETY: Nobody else uses the answer during the call.
-        fill_port(unsafe { &mut *out }, &attr);
+        let out = unsafe { &mut *out };
+        fill_port(out, &attr);
+        // SAFETY: ib_core has checked the port, and asks for such attributes alone once it has room for ports.
+        let room = unsafe { bindings::sib_helper_ib_gid_tbl_len(dev, port) };
+        // ib_core does not compare this with what it was told first.
+        out.gid_tbl_len = out.gid_tbl_len.min(room);
         Ok(0)
     })
 }
