@@ -4,8 +4,9 @@
 # vm-long: --kernel debug --timeout 3600 -- handoff 1
 # vm-long: --kernel debug --timeout 3600 -- udp 1
 #
-# No memory: every allocation of every verb, of every order for the connection manager, or of
-# what the administrator does to HCAs and cables, fails in its turn, or one in STRIDE of them.
+# No memory: every allocation of every verb, of every call of a client in the kernel, of every
+# order for the connection manager, or of what the administrator does to HCAs and cables, fails
+# in its turn, or one in STRIDE of them (of the client in the kernel each one).
 #
 #     nomem.sh [handoff|udp [STRIDE [PART...]]]
 #
@@ -21,12 +22,17 @@ datapath "${1:-handoff}"
 fabric_up
 stride=${2:-1}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- objects states messages cm
+[ $# -gt 0 ] || set -- objects states messages kernel cm
 configfs_up
 underlay sibnet8
 for part; do
 	case $part in
 	messages) run user nomem messages ;;
+	kernel)
+		# It says which allocations may fail.
+		run user nomem
+		client shortage
+		;;
 	cm)
 		run modprobe ib_cm
 		run modprobe sib_cm
