@@ -6,7 +6,6 @@
 
 use crate::call::Call;
 use crate::sync::{
-    self,
     Cx,
     Sleepable,
     Unlocked, //
@@ -19,6 +18,7 @@ use kernel::sync::atomic::{
     Acquire,
     Atomic,
     Full,
+    Relaxed,
     Release, //
 };
 use kernel::sync::{
@@ -60,17 +60,32 @@ pub trait Client: Send + Sync + Sized + 'static {
     fn destroy(self: Arc<Self>, cx: Cx<'_, Unlocked>, s: Sleepable<'_>);
 }
 
+/// Where the reference of an identifier's client is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is none yet.
+    Fresh,
+    /// The C side has it, and the client nothing.
+    Given,
+    /// The client has the identifier, and may use it.
+    Known,
+    /// The client has been told of the identifier, and has said that it is not to stay.
+    Declined,
+    /// It has been taken back.
+    Taken,
+}
+
 /// An identifier as its client has it.
 ///
 /// # Invariants
 ///
-/// `owned` is null, or comes from [`ForeignOwnable::into_foreign`] of the `Arc<C>` that this is a part of. Then it is
-/// the reference of the client, who uses the identifier only while it `is_known`. That is not null then.
+/// `stage` is that of a [`Stage`]. From [`Stage::Given`] to [`Stage::Declined`] `owned` comes from
+/// [`ForeignOwnable::into_foreign`] of the `Arc<C>` that this is a part of, and is the reference of the client. Who makes
+/// it [`Stage::Taken`] owns that. The client uses the identifier only while that is [`Stage::Known`].
 pub struct Handle<C: Client> {
     raw: Opaque<bindings::sib_cm_id>,
     owned: Atomic<*mut C>,
-    /// The client has the identifier, and may use it.
-    is_known: sync::Atomic<bool>,
+    stage: Atomic<u32>,
     client: PhantomData<Arc<C>>,
 }
 
@@ -91,7 +106,7 @@ impl<C: Client> Handle<C> {
             // SAFETY: Promised by the caller.
             raw: Opaque::new(unsafe { template.read() }),
             owned: Atomic::new(ptr::null_mut()),
-            is_known: sync::Atomic::new(false),
+            stage: Atomic::new(Stage::Fresh as u32),
             client: PhantomData,
         }
     }
@@ -102,12 +117,17 @@ impl<C: Client> Handle<C> {
         unsafe { Self::like(self.raw.get()) }
     }
 
-    /// Gives the C side a reference of `client`, of which its handle is to be a part. To be done once.
+    /// Goes on to another stage. Whether this was at the one before.
+    fn proceed(&self, from: Stage, to: Stage) -> bool {
+        self.stage.cmpxchg(from as u32, to as u32, Full).is_ok()
+    }
+
+    /// Gives the C side a reference of `client`, of which its handle, which is returned, is to be a part. To be done once.
     ///
     /// # Errors
     ///
     /// `EINVAL` if it is none, or the C side has one already.
-    pub fn give(client: &Arc<C>) -> Result {
+    pub fn give(client: &Arc<C>) -> Result<&Self> {
         let handle = client.handle();
         let offset = ptr::from_ref(handle)
             .addr()
@@ -116,7 +136,6 @@ impl<C: Client> Handle<C> {
             return Err(EINVAL);
         }
         let owned = client.clone().into_foreign().cast::<C>();
-        // INVARIANT: Checked above.
         if handle.owned.cmpxchg(ptr::null_mut(), owned, Full).is_err() {
             // SAFETY: Made above, and given to nobody.
             drop(unsafe { Arc::<C>::from_foreign(owned.cast()) });
@@ -124,23 +143,18 @@ impl<C: Client> Handle<C> {
         }
         // SAFETY: The C side has not got it.
         unsafe { (*handle.raw.get()).core = ptr::from_ref(handle).cast_mut().cast() };
-        Ok(())
+        // INVARIANT: It is a part, as checked above. Only who has stored the reference gets here.
+        handle.stage.store(Stage::Given as u32, Release);
+        Ok(handle)
     }
 
     /// Takes the reference of its client back, if that has one, but does not have the identifier: it has not been told of
     /// it, or has said that it is not to stay.
     pub fn take(&self) -> Option<Arc<C>> {
-        if self.is_known.load(Acquire) {
-            return None;
-        }
-        let owned = self.owned.xchg(ptr::null_mut(), Full);
-        if self.is_known.load(Acquire) {
-            // It is being told. Either this has been seen there, or that here.
-            self.owned.store(owned, Release);
-            return None;
-        }
-        // SAFETY: By the invariant; the exchange gives it to one taker.
-        unsafe { Self::reference(owned) }
+        let is_taken =
+            self.proceed(Stage::Given, Stage::Taken) || self.proceed(Stage::Declined, Stage::Taken);
+        // SAFETY: By the invariant; this has made it so.
+        is_taken.then(|| unsafe { self.reference() })
     }
 
     /// The client has given the identifier up: takes its reference back.
@@ -149,28 +163,26 @@ impl<C: Client> Handle<C> {
     ///
     /// It does not use the identifier any more.
     unsafe fn retire(&self) -> Option<Arc<C>> {
-        self.is_known.store(false, Release);
-        let owned = self.owned.xchg(ptr::null_mut(), Full);
-        // SAFETY: By the invariant; the exchange gives it to one taker.
-        unsafe { Self::reference(owned) }
+        let is_taken = self.proceed(Stage::Known, Stage::Taken);
+        // SAFETY: By the invariant; this has made it so.
+        is_taken.then(|| unsafe { self.reference() })
     }
 
     /// # Safety
     ///
-    /// `owned` was taken out of a handle.
-    unsafe fn reference(owned: *mut C) -> Option<Arc<C>> {
-        // SAFETY: By the invariant of that.
-        (!owned.is_null()).then(|| unsafe { Arc::from_foreign(owned.cast()) })
+    /// The caller has made the stage [`Stage::Taken`].
+    unsafe fn reference(&self) -> Arc<C> {
+        // SAFETY: By the invariant.
+        unsafe { Arc::from_foreign(self.owned.load(Relaxed).cast()) }
     }
 
     /// Calls the handler, which may be that of the listener that this one is [like](Self::another). Returns whether the
-    /// identifier is to stay; it does not either if the C side has no reference.
+    /// identifier is to stay; it does not either if the C side has no reference, or the client has declined.
     pub fn call(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>, event: &C::Event) -> bool {
         const { assert!(size_of::<C::Event>() == size_of::<bindings::sib_cm_event>()) };
-        // INVARIANT: Whether there is a reference is looked at before anybody uses the identifier.
-        self.is_known.xchg(true, Full);
-        if self.owned.load(Acquire).is_null() {
-            self.is_known.store(false, Release);
+        let is_known = self.proceed(Stage::Given, Stage::Known)
+            || self.stage.load(Acquire) == Stage::Known as u32;
+        if !is_known {
             return false;
         }
         // SAFETY: Nobody writes to the handler.
@@ -180,7 +192,8 @@ impl<C: Client> Handle<C> {
             handler(self.raw.get(), ptr::from_ref(event).cast()) == 0
         });
         if !stays {
-            self.is_known.store(false, Release);
+            // INVARIANT: The client does not use what it has declined. What it has destroyed stays as it is.
+            self.proceed(Stage::Known, Stage::Declined);
         }
         stays
     }
@@ -253,10 +266,11 @@ unsafe extern "C" fn create<C: Client>(
     // SAFETY: Promised by the caller.
     let handle = unsafe { Handle::like(template) };
     let made = C::create(&shared.into(), guid, handle).and_then(|client| {
-        Handle::give(&client)?;
-        let handle = client.handle();
-        // INVARIANT: The reference has just been given.
-        handle.is_known.store(true, Release);
+        let handle = Handle::give(&client)?;
+        // INVARIANT: The caller is the client.
+        if !handle.proceed(Stage::Given, Stage::Known) {
+            return Err(EINVAL);
+        }
         Ok(handle.raw.get())
     });
     made.unwrap_or_else(|err| err.to_ptr())
