@@ -18,7 +18,7 @@
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
-#include "client.h"
+#include "between.h"
 
 #define PAGES 9u
 #define FIRST_OFFSET 512u
@@ -30,13 +30,6 @@
 #define RACES 100
 #define MESSAGE 64u
 #define ALL CLIENT_ACCESS
-
-static char *a = "sib0";
-static char *b = "sib1";
-module_param(a, charp, 0400);
-MODULE_PARM_DESC(a, "the device that accesses memory");
-module_param(b, charp, 0400);
-MODULE_PARM_DESC(b, "the device that owns it");
 
 struct side {
 	struct ib_device *device;
@@ -74,17 +67,17 @@ static void fill(u8 value)
 		*byte_at(i) = value;
 }
 
-static int side_open(struct side *side, const char *name)
+static int side_open(struct side *side, struct ib_device *device)
 {
-	check(side->device, "no device %s", name);
+	side->device = device;
 	side->pd = ib_alloc_pd(side->device, 0);
 	check(!IS_ERR(side->pd), "alloc_pd: %pe", side->pd);
 	try(ib_query_port(side->device, 1, &side->port));
 	check(side->device->attrs.device_cap_flags &
 		      IB_DEVICE_MEM_MGT_EXTENSIONS,
-	      "%s does not offer registration", name);
+	      "%s does not offer registration", dev_name(&device->dev));
 	check(side->device->attrs.max_fast_reg_page_list_len >= 256,
-	      "%s registers few pages", name);
+	      "%s registers few pages", dev_name(&device->dev));
 	return 0;
 }
 
@@ -468,8 +461,8 @@ static int races(void)
 
 static int setup(void)
 {
-	try(side_open(&sides[0], a));
-	try(side_open(&sides[1], b));
+	try(side_open(&sides[0], devices[0]));
+	try(side_open(&sides[1], devices[1]));
 	for (int i = 0; i < 2; i++) {
 		try(end_create(&from[i], &sides[0]));
 		try(end_create(&to[i], &sides[1]));
@@ -526,38 +519,15 @@ static int run(void)
 	return races();
 }
 
-/* ib_core names its devices to its clients. */
-static int add_device(struct ib_device *device)
-{
-	if (!strcmp(dev_name(&device->dev), a))
-		sides[0].device = device;
-	if (!strcmp(dev_name(&device->dev), b))
-		sides[1].device = device;
-	return 0;
-}
-
-static struct ib_client client = { .name = "fastreg", .add = add_device };
-
 static int __init fastreg_init(void)
 {
-	int error = ib_register_client(&client);
+	int error = between_devices(run, teardown);
 
-	if (error)
-		return error;
-	error = run();
-	teardown();
-	ib_unregister_client(&client);
 	if (!error)
 		pr_info("%u cycles, %u races\n", CYCLES, RACES);
 	return error;
 }
-
-static void __exit fastreg_exit(void)
-{
-}
-
 module_init(fastreg_init);
-module_exit(fastreg_exit);
 
 MODULE_DESCRIPTION("Test of memory registration by work requests");
 MODULE_LICENSE("GPL");

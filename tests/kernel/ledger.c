@@ -28,7 +28,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "client.h"
+#include "between.h"
 
 #define MOST_PAIRS 4
 #define MOST_DEPTH 256
@@ -47,16 +47,10 @@
 #define TOO_MUCH MEMORY
 #define WRONG_KEY 0x5a5a5a00u
 
-static char *a = "sib0";
-static char *b = "sib1";
 static unsigned int cases = 100;
 static unsigned int seed = 1;
 static unsigned int least;
 static unsigned int linger;
-module_param(a, charp, 0400);
-MODULE_PARM_DESC(a, "a device");
-module_param(b, charp, 0400);
-MODULE_PARM_DESC(b, "its peer");
 module_param(cases, uint, 0400);
 MODULE_PARM_DESC(cases, "number of cases");
 module_param(seed, uint, 0400);
@@ -130,7 +124,6 @@ struct party {
 	struct rnd_state random;
 };
 
-static struct ib_device *devices[2];
 static struct ib_pd *pds[2];
 static u16 lids[2];
 static u8 *memory[2];
@@ -621,7 +614,6 @@ static int run(void)
 	for (int at = 0; at < 2; at++) {
 		struct ib_port_attr port;
 
-		check(devices[at], "no device %s", at ? b : a);
 		try(ib_query_port(devices[at], 1, &port));
 		lids[at] = port.lid;
 		pds[at] = ib_alloc_pd(devices[at], IB_PD_UNSAFE_GLOBAL_RKEY);
@@ -664,18 +656,6 @@ static void teardown(void)
 	}
 }
 
-/* ib_core names its devices to its clients. */
-static int add_device(struct ib_device *device)
-{
-	if (!strcmp(dev_name(&device->dev), a))
-		devices[0] = device;
-	if (!strcmp(dev_name(&device->dev), b))
-		devices[1] = device;
-	return 0;
-}
-
-static struct ib_client client = { .name = "ledger", .add = add_device };
-
 static int on_poll_complete(struct kretprobe_instance *instance,
 			    struct pt_regs *regs)
 {
@@ -696,23 +676,12 @@ static int __init ledger_init(void)
 		error = register_kretprobe(&poll_complete);
 	if (error)
 		return error;
-	error = ib_register_client(&client);
-	if (!error) {
-		error = run();
-		teardown();
-		ib_unregister_client(&client);
-	}
+	error = between_devices(run, teardown);
 	if (linger)
 		unregister_kretprobe(&poll_complete);
 	return error;
 }
-
-static void __exit ledger_exit(void)
-{
-}
-
 module_init(ledger_init);
-module_exit(ledger_exit);
 
 MODULE_DESCRIPTION("Test that accounts for each work request of a client");
 MODULE_LICENSE("GPL");

@@ -4,9 +4,9 @@
 # vm-long: --kernel debug --timeout 3600 -- handoff 1
 # vm-long: --kernel debug --timeout 3600 -- udp 1
 #
-# No memory: every allocation of every verb, of every call of a client in the kernel, of every
-# order for the connection manager, or of what the administrator does to HCAs and cables, fails
-# in its turn, or one in STRIDE of them (of the client in the kernel each one).
+# No memory: every allocation of every verb, of every call by which a client in the kernel makes
+# something, of every order for the connection manager, or of what the administrator does to HCAs
+# and cables, fails in its turn, or one in STRIDE of them (of the client in the kernel each one).
 #
 #     nomem.sh [handoff|udp [STRIDE [PART...]]]
 #
