@@ -5,8 +5,8 @@
     end.py join NETDEV PORT REMOTE SECONDS   brings up a cable to the switch at REMOTE, from a port of its own
     end.py relay NETDEV A B SECONDS          brings up one from the switch at A to that at B, by passing on what
                                              they say
-    end.py shout NETDEV PORT GROUP SECONDS   says Hello to all at once; succeeds if none of those who have a
-                                             cable to it answers that
+    end.py shout NETDEV PORT GROUP SECONDS   says Hello to all at once; succeeds if several have a cable to it, and
+                                             answer a Hello for them, but not that
 
 The first two tell of themselves by beacons, and succeed if the cable comes up.
 """
@@ -90,22 +90,36 @@ def join(netdev, port, remote, seconds):
     return False
 
 
+def heard(sock, kind, to, messages, seconds):
+    """Who says something of that kind while this says messages there."""
+    who = set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for message in messages:
+            sock.sendto(message, to)
+        again = time.monotonic() + 0.2
+        while select.select([sock], [], [], max(again - time.monotonic(), 0))[0]:
+            datagram, source = sock.recvfrom(2048)
+            if kind_of(datagram) == kind:
+                who.add(source)
+    return who
+
+
 def shout(netdev, port, group, seconds):
-    """Whether others have a cable to this switch, and do not answer what is for all."""
+    """Whether those who have a cable to this switch answer what is for them, and not what is for all."""
     scope = socket.if_nametoindex(netdev)
     sock = opened("::", int(port), scope)
     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, scope)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0)
     switch = Switch(random.Random())
-    heard = {kind: set() for kind in range(256)}
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        sock.sendto(beacon(switch.guid, int(port)), (group, PORT, 0, scope))
-        sock.sendto(switch.hello(HELLO), (group, PORT, 0, scope))
-        while select.select([sock], [], [], 0.2)[0]:
-            datagram, source = sock.recvfrom(2048)
-            heard[kind_of(datagram)].add(source)
-    print(f"{len(heard[HELLO])} say Hello, {len(heard[ACK])} answer")
-    return len(heard[HELLO]) > 1 and not heard[ACK]
+    everybody = (group, PORT, 0, scope)
+    tells = beacon(switch.guid, int(port))
+    hello = switch.hello(HELLO)
+    callers = heard(sock, HELLO, everybody, [tells], seconds)
+    answer_all = heard(sock, ACK, everybody, [tells, hello], seconds)
+    answer = [heard(sock, ACK, caller, [tells, hello], 1) for caller in callers]
+    print(f"{len(callers)} say Hello, {len(answer_all)} answer one for all, {len(list(filter(None, answer)))} one for them")
+    return len(callers) > 1 and not answer_all and all(answer)
 
 
 def relay(netdev, first, second, seconds):
