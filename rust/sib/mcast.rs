@@ -75,12 +75,17 @@ impl Groups {
         member.qp.try_clone()
     }
 
-    /// Takes one membership of `qp` out, of the group if one is given.
+    /// Takes one membership of `qp` out, of the group if one is given. The last one takes the table with it, since that is
+    /// charged to a member.
     fn take(&mut self, qp: &Qp, group: Option<(Gid, Lid)>) -> Option<Member> {
         let index = self.members.iter().position(|m| {
             core::ptr::eq(&*m.qp, qp) && group.is_none_or(|(gid, lid)| m.gid == gid && m.lid == lid)
         })?;
-        self.members.remove(index).ok()
+        let member = self.members.remove(index).ok();
+        if self.members.is_empty() {
+            self.members = KVec::new();
+        }
+        member
     }
 }
 
