@@ -3,6 +3,7 @@
  * include/rdma/sib_cm.h, in terms of the orders of /dev/sib_cm.
  */
 
+#include <linux/atomic.h>
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/kernel.h>
@@ -14,9 +15,14 @@
 /* Set before a client can be loaded, and while there is one. */
 static const struct sib_cm_core *core;
 
-void sib_cm_set_core(const struct sib_cm_core *it)
+int sib_cm_set_core(const struct sib_cm_core *it)
 {
-	core = it;
+	return cmpxchg(&core, NULL, it) ? -EBUSY : 0;
+}
+
+void sib_cm_clear_core(void)
+{
+	core = NULL;
 }
 
 static int command(struct sib_cm_id *cm_id, unsigned int number,

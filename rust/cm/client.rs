@@ -206,7 +206,7 @@ impl Client {
         belong: impl FnOnce(Consumer),
     ) -> Result {
         let stage = Stage::Held(self.clone());
-        let handle = self.handle.another();
+        let handle = self.handle.another()?;
         let newcomer = Self::new(&self.shared, device, handle, purpose, stage)?;
         // Until the handler has said that the client has it, the reference is taken back by whoever ends it.
         Handle::give(&newcomer)?;

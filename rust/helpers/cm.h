@@ -14,6 +14,7 @@ struct sib_cm_core {
 };
 
 /* In sib_cm.ko. */
-void sib_cm_set_core(const struct sib_cm_core *core);
+int sib_cm_set_core(const struct sib_cm_core *core);
+void sib_cm_clear_core(void);
 
 #endif

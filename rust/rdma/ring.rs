@@ -181,9 +181,13 @@ impl Ring {
     }
 
     /// Copies one element to another ring.
-    fn copy_slot(&self, index: u32, to: &Ring, to_index: u32) {
+    ///
+    /// # Safety
+    ///
+    /// `to` is not this ring.
+    unsafe fn copy_slot(&self, index: u32, to: &Ring, to_index: u32) {
         let len = self.element_size().min(to.element_size());
-        // SAFETY: Both slots have that many bytes, and different rings do not overlap.
+        // SAFETY: Both slots have that many bytes. Different rings do not overlap, and the caller promises that they are.
         unsafe {
             sib_bindings::sib_helper_copy(to.slot(to_index).cast(), self.slot(index).cast(), len)
         };
@@ -295,15 +299,18 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// Nothing happens when they do not fit.
+    /// Nothing happens when they do not fit, or the ring is the same.
     pub fn replace(&mut self, ring: Arc<Ring>) -> Result<(), RingFull> {
         let available = self.available();
-        if available > ring.capacity() {
+        if available > ring.capacity() || Arc::ptr_eq(&self.ring, &ring) {
             return Err(RingFull);
         }
         for nth in 0..available {
-            self.ring
-                .copy_slot(self.fetched.wrapping_add(nth), &ring, nth);
+            // SAFETY: Checked above.
+            unsafe {
+                self.ring
+                    .copy_slot(self.fetched.wrapping_add(nth), &ring, nth)
+            };
         }
         ring.producer().store(available, Release);
         *self = Self::new(ring);
@@ -364,15 +371,16 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// Nothing happens when they do not fit.
+    /// Nothing happens when they do not fit, or the ring is the same.
     pub fn replace(&mut self, ring: Arc<Ring>) -> Result<(), RingFull> {
         let pending = self.pending();
-        if pending > ring.capacity() {
+        if pending > ring.capacity() || Arc::ptr_eq(&self.ring, &ring) {
             return Err(RingFull);
         }
         let first = self.produced.wrapping_sub(pending);
         for nth in 0..pending {
-            self.ring.copy_slot(first.wrapping_add(nth), &ring, nth);
+            // SAFETY: Checked above.
+            unsafe { self.ring.copy_slot(first.wrapping_add(nth), &ring, nth) };
         }
         ring.producer().store(pending, Release);
         *self = Self {
@@ -522,6 +530,7 @@ mod tests {
             }
         }
         assert_eq!(producer.replace(Ring::new(1, 8)?), Err(RingFull));
+        assert_eq!(producer.replace(old.clone()), Err(RingFull));
         let new = Ring::new(60, 8)?;
         assert!(producer.replace(new.clone()).is_ok());
         assert_eq!(user_pop(&new), Some(3));
@@ -535,6 +544,7 @@ mod tests {
         consumer.retire(1);
         user_push(&old, 11);
         user_push(&old, 12);
+        assert_eq!(consumer.replace(old.clone()), Err(RingFull));
         let new = Ring::new(9, 8)?;
         assert!(consumer.replace(new.clone()).is_ok());
         user_push(&new, 13);

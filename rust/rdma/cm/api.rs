@@ -7,12 +7,17 @@
 use crate::call::Call;
 use crate::sync::{
     Cx,
+    Gate,
+    Pass,
     Sleepable,
     Unlocked, //
 };
 use core::marker::PhantomData;
 use core::ptr;
-use kernel::error::from_result;
+use kernel::error::{
+    from_result,
+    to_result, //
+};
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -56,7 +61,8 @@ pub trait Client: Send + Sync + Sized + 'static {
         call: Call<'_>,
     ) -> Result<isize>;
 
-    /// The client lets go of it. When this returns, its handler is not running, and never will.
+    /// The client lets go of it, and wants to hear no more of it: a [call](Handle::call) of its handler that is under way
+    /// is waited for afterwards, and there is no other one.
     fn destroy(self: Arc<Self>, cx: Cx<'_, Unlocked>, s: Sleepable<'_>);
 }
 
@@ -82,10 +88,16 @@ enum Stage {
 /// `stage` is that of a [`Stage`]. From [`Stage::Given`] to [`Stage::Declined`] `owned` comes from
 /// [`ForeignOwnable::into_foreign`] of the `Arc<C>` that this is a part of, and is the reference of the client. Who makes
 /// it [`Stage::Taken`] owns that. The client uses the identifier only while that is [`Stage::Known`].
+///
+/// The handler may be called by who has passed `calls`, and `listener` as well before the client knows the identifier.
 pub struct Handle<C: Client> {
     raw: Opaque<bindings::sib_cm_id>,
     owned: Atomic<*mut C>,
     stage: Atomic<u32>,
+    /// Closed when the client destroys the identifier.
+    calls: Arc<Gate>,
+    /// `calls` of the listener that this one is [like](Handle::another): it has the same handler and context.
+    listener: Option<Arc<Gate>>,
     client: PhantomData<Arc<C>>,
 }
 
@@ -99,22 +111,34 @@ impl<C: Client> Handle<C> {
     ///
     /// # Safety
     ///
-    /// `template` is valid for the call. Its handler may be called, with an identifier that has its context.
-    unsafe fn like(template: *const bindings::sib_cm_id) -> Self {
-        // INVARIANT: Nobody has it yet.
-        Self {
+    /// `template` is valid for the call. Its handler may be called, with an identifier that has its context, until the
+    /// client has destroyed that; if there is a gate of a listener, by those who have passed that alone until the client
+    /// knows the identifier.
+    unsafe fn like(
+        template: *const bindings::sib_cm_id,
+        listener: Option<Arc<Gate>>,
+    ) -> Result<Self> {
+        // INVARIANT: Nobody has it yet. Who may call the handler is promised by the caller.
+        Ok(Self {
             // SAFETY: Promised by the caller.
             raw: Opaque::new(unsafe { template.read() }),
             owned: Atomic::new(ptr::null_mut()),
             stage: Atomic::new(Stage::Fresh as u32),
+            calls: Arc::pin_init(Gate::new(), GFP_KERNEL_ACCOUNT)?,
+            listener,
             client: PhantomData,
-        }
+        })
     }
 
-    /// One with the handler and the context of this one.
-    pub fn another(&self) -> Self {
-        // SAFETY: It has been made by `like`, of what has this handler and this context.
-        unsafe { Self::like(self.raw.get()) }
+    /// One with the handler and the context of this listener, whose client is told of it as long as it has the listener.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn another(&self) -> Result<Self> {
+        // SAFETY: It has been made by `like`, of what has this handler and this context, which are the client's own until
+        // it has destroyed the listener, when the gate is closed.
+        unsafe { Self::like(self.raw.get(), Some(self.calls.clone())) }
     }
 
     /// Goes on to another stage. Whether this was at the one before.
@@ -176,18 +200,37 @@ impl<C: Client> Handle<C> {
         unsafe { Arc::from_foreign(self.owned.load(Relaxed).cast()) }
     }
 
+    fn is_known(&self) -> bool {
+        self.stage.load(Acquire) == Stage::Known as u32
+    }
+
+    /// Gets the right to call the handler, upon which the client knows the identifier, unless it has destroyed that or,
+    /// before it knew it, the listener.
+    fn enter(&self) -> Option<(Pass<'_>, Option<Pass<'_>>)> {
+        let own = self.calls.enter()?;
+        if self.is_known() {
+            return Some((own, None));
+        }
+        let listener = match &self.listener {
+            Some(listener) => Some(listener.enter()?),
+            None => None,
+        };
+        let may_call = self.proceed(Stage::Given, Stage::Known) || self.is_known();
+        may_call.then_some((own, listener))
+    }
+
     /// Calls the handler, which may be that of the listener that this one is [like](Self::another). Returns whether the
-    /// identifier is to stay; it does not either if the C side has no reference, or the client has declined.
+    /// identifier is to stay; it does not either if the C side has no reference, or the client has declined it, or has
+    /// destroyed it or, before it knew it, the listener.
     pub fn call(&self, _cx: &mut Cx<'_, Unlocked>, _s: Sleepable<'_>, event: &C::Event) -> bool {
         const { assert!(size_of::<C::Event>() == size_of::<bindings::sib_cm_event>()) };
-        let is_known = self.proceed(Stage::Given, Stage::Known)
-            || self.stage.load(Acquire) == Stage::Known as u32;
-        if !is_known {
+        let Some(_passes) = self.enter() else {
             return false;
-        }
+        };
         // SAFETY: Nobody writes to the handler.
         let handler = unsafe { (*self.raw.get()).cm_handler };
-        // SAFETY: By `like`, with the context that belongs to it. The event has the layout of the C structure.
+        // SAFETY: The gates have been passed, so that the client has the handler and the context that belongs to it. The
+        // event has the layout of the C structure.
         let stays = handler.is_none_or(|handler| unsafe {
             handler(self.raw.get(), ptr::from_ref(event).cast()) == 0
         });
@@ -217,6 +260,10 @@ unsafe impl<C: Client> Sync for Service<C> {}
 impl<C: Client> Service<C> {
     /// To be called when the module is loaded, and dropped when it is removed: no module that uses it is there before
     /// and after.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is one.
     pub fn new(shared: Arc<C::Shared>) -> Result<Self> {
         let core = bindings::sib_cm_core {
             shared: Arc::as_ptr(&shared).cast_mut().cast(),
@@ -226,7 +273,7 @@ impl<C: Client> Service<C> {
         };
         let core = KBox::new(core, GFP_KERNEL)?;
         // SAFETY: It stays in place until `drop`.
-        unsafe { bindings::sib_cm_set_core(&*core) };
+        to_result(unsafe { bindings::sib_cm_set_core(&*core) })?;
         // INVARIANT: Just set.
         Ok(Self {
             _core: core,
@@ -237,8 +284,8 @@ impl<C: Client> Service<C> {
 
 impl<C: Client> Drop for Service<C> {
     fn drop(&mut self) {
-        // SAFETY: There are no clients any more.
-        unsafe { bindings::sib_cm_set_core(ptr::null()) };
+        // SAFETY: There are no clients any more, and what is set is ours.
+        unsafe { bindings::sib_cm_clear_core() };
     }
 }
 
@@ -264,8 +311,9 @@ unsafe extern "C" fn create<C: Client>(
     // SAFETY: The service has a reference, and it lives.
     let shared = unsafe { ArcBorrow::<C::Shared>::from_raw(shared.cast_const().cast()) };
     // SAFETY: Promised by the caller.
-    let handle = unsafe { Handle::like(template) };
-    let made = C::create(&shared.into(), guid, handle).and_then(|client| {
+    let handle = unsafe { Handle::like(template, None) };
+    let made = handle.and_then(|handle| {
+        let client = C::create(&shared.into(), guid, handle)?;
         let handle = Handle::give(&client)?;
         // INVARIANT: The caller is the client.
         if !handle.proceed(Stage::Given, Stage::Known) {
@@ -302,10 +350,13 @@ unsafe extern "C" fn destroy<C: Client>(id: *mut bindings::sib_cm_id) {
     // SAFETY: Promised by the caller.
     let client = unsafe { client_of::<C>(id) };
     // SAFETY: Promised by the caller.
-    let (cx, s) = unsafe { tokens() };
-    client.clone().destroy(cx, s);
+    let (mut cx, s) = unsafe { tokens() };
+    client.clone().destroy(cx.reborrow(), s);
+    // SAFETY: Promised by the caller; `client` keeps it.
+    let handle = unsafe { handle_of::<C>(id) };
+    handle.calls.close(&mut cx, s);
     // SAFETY: Promised by the caller.
-    drop(unsafe { handle_of::<C>(id).retire() });
+    drop(unsafe { handle.retire() });
 }
 
 /// # Safety
@@ -326,4 +377,108 @@ unsafe extern "C" fn command<C: Client>(
         client.command(cx, s, call)?;
         Ok(0)
     })
+}
+
+#[kunit_tests(sib_rdma_cm_api)]
+mod tests {
+    use super::*;
+    use crate::sync::test_context;
+
+    /// An identifier that does nothing, also when it is destroyed.
+    struct Fake {
+        handle: Handle<Self>,
+    }
+
+    impl Client for Fake {
+        type Shared = ();
+        type Event = [u8; size_of::<bindings::sib_cm_event>()];
+
+        fn create(_shared: &Arc<()>, _guid: u64, handle: Handle<Self>) -> Result<Arc<Self>> {
+            Ok(Arc::new(Self { handle }, GFP_KERNEL)?)
+        }
+
+        fn handle(&self) -> &Handle<Self> {
+            &self.handle
+        }
+
+        fn command(
+            self: &Arc<Self>,
+            _cx: Cx<'_, Unlocked>,
+            _s: Sleepable<'_>,
+            _call: Call<'_>,
+        ) -> Result<isize> {
+            Ok(0)
+        }
+
+        fn destroy(self: Arc<Self>, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>) {}
+    }
+
+    const EVENT: <Fake as Client>::Event = [0; size_of::<bindings::sib_cm_event>()];
+
+    /// Counts its calls in the context.
+    unsafe extern "C" fn count(
+        id: *mut bindings::sib_cm_id,
+        _event: *const bindings::sib_cm_event,
+    ) -> c_int {
+        // SAFETY: The context is the counter of the test.
+        let calls = unsafe { &*(*id).context.cast::<Atomic<i32>>() };
+        calls.fetch_add(1, Relaxed);
+        0
+    }
+
+    /// What a client does: an identifier whose handler counts in `calls`, and the same as the C side has it.
+    fn make(calls: &Atomic<i32>) -> Result<(*mut bindings::sib_cm_id, Arc<Fake>)> {
+        let shared = Arc::new((), GFP_KERNEL)?;
+        let template = bindings::sib_cm_id {
+            cm_handler: Some(count),
+            context: ptr::from_ref(calls).cast_mut().cast(),
+            ..Default::default()
+        };
+        // SAFETY: A reference to what is shared is held, and the handler may be called.
+        let id = unsafe { create::<Fake>(Arc::as_ptr(&shared).cast_mut().cast(), 0, &template) };
+        let id = kernel::error::from_err_ptr(id)?;
+        // SAFETY: Just made.
+        Ok((id, unsafe { client_of::<Fake>(id) }))
+    }
+
+    #[test]
+    fn destroyed_identifiers_are_silent() -> Result {
+        let (mut cx, s) = test_context();
+        let calls = Atomic::new(0);
+        let (id, client) = make(&calls)?;
+        assert!(client.handle.call(&mut cx, s, &EVENT));
+        assert_eq!(calls.load(Relaxed), 1);
+        // SAFETY: Nobody else uses it.
+        unsafe { destroy::<Fake>(id) };
+        assert!(!client.handle.call(&mut cx, s, &EVENT));
+        assert_eq!(calls.load(Relaxed), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn newcomers_are_silent_when_their_listener_is_destroyed() -> Result {
+        let (mut cx, s) = test_context();
+        let calls = Atomic::new(0);
+        let (id, listener) = make(&calls)?;
+        let mut newcomers = KVec::new();
+        for _ in 0..2 {
+            let handle = listener.handle.another()?;
+            let newcomer = Arc::new(Fake { handle }, GFP_KERNEL)?;
+            Handle::give(&newcomer)?;
+            newcomers.push(newcomer, GFP_KERNEL)?;
+        }
+        let [known, unknown] = &newcomers[..] else {
+            return Err(EINVAL);
+        };
+        assert!(known.handle.call(&mut cx, s, &EVENT));
+        // SAFETY: Nobody else uses it.
+        unsafe { destroy::<Fake>(id) };
+        assert!(known.handle.call(&mut cx, s, &EVENT));
+        assert!(!unknown.handle.call(&mut cx, s, &EVENT));
+        assert_eq!(calls.load(Relaxed), 2);
+        assert!(unknown.handle.take().is_some());
+        // SAFETY: The client knows it, and nobody else uses it.
+        unsafe { destroy::<Fake>(known.handle.raw.get()) };
+        Ok(())
+    }
 }

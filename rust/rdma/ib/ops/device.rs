@@ -41,6 +41,9 @@ pub(in crate::ib) type DeviceObj<D> = Obj<bindings::ib_device, DeviceState<D>>;
 /// The length of the string that `get_dev_fw_str` fills in, `IB_FW_VERSION_NAME_MAX`.
 const FW_STR_LEN: usize = 32;
 
+/// The largest LID mask control. IBA "PortInfo": it has three bits.
+const MAX_LMC: u8 = 7;
+
 /// In a task that may sleep, also during the registration.
 ///
 /// # Safety
@@ -167,7 +170,8 @@ fn fill_port(out: &mut bindings::ib_port_attr, attr: &PortAttr) {
     out.bad_pkey_cntr = attr.bad_pkey_cntr;
     out.qkey_viol_cntr = attr.qkey_viol_cntr;
     out.lid = u32::from(attr.lid);
-    out.lmc = attr.lmc;
+    // ib_core shifts by it.
+    out.lmc = attr.lmc.min(MAX_LMC);
     out.sm_lid = u32::from(attr.sm_lid);
     out.sm_sl = attr.sm_sl;
     out.max_vl_num = attr.max_vl_num;
