@@ -65,7 +65,8 @@ for way in rc_verbs,ud_verbs:aux ud_verbs; do
 	ranks 2 ucx NPopenmpi -i -u 1000000
 	passed=$(grep -c "Integrity check passed" /tmp/ranks)
 	printf '%d sizes, %d packets\n' "$passed" "$SENT"
-	if [ "$passed" -lt 30 ] || [ "$SENT" -lt 10000 ]; then
+	# The slower the kernel, the fewer messages of each size: three of each, both ways, are 4000 packets.
+	if [ "$passed" -lt 30 ] || [ "$SENT" -lt 4000 ]; then
 		fail "$(cat /tmp/ranks)"
 	fi
 	step "Open MPI, four ranks: ${way%%,*}"
