@@ -122,11 +122,11 @@ impl<S: Storage> Manager<S> {
                 }
             }
             Ask::SetTable(block) => {
-                let row = self.topology.node_of(port).map_or(NONE, |node| node.row);
+                let row = self.row_of(port);
                 self.tables.mark(row, usize::from(block), false);
             }
             Ask::Prune(part) | Ask::Graft(part) => {
-                let row = self.topology.node_of(port).map_or(NONE, |node| node.row);
+                let row = self.row_of(port);
                 self.multicast.told(row, part, &smp.attribute());
             }
             Ask::Manager => self.rival_told(port, &smp.attribute()),
@@ -134,6 +134,11 @@ impl<S: Storage> Manager<S> {
             Ask::Acknowledge => {}
             ask => self.discovered(ask, port, smp),
         }
+    }
+
+    /// The row in the tables of the switch of a port.
+    fn row_of(&self, port: u32) -> u32 {
+        self.topology.node_of(port).map_or(NONE, |node| node.row)
     }
 
     fn port_set(&mut self, errand: Errand, smp: &Smp) {
@@ -157,7 +162,11 @@ impl<S: Storage> Manager<S> {
             Ask::Manager if self.state == SmState::Standby => self.rediscover(now),
             // One that does not answer is no subnet manager.
             Ask::Manager | Ask::Acknowledge => {}
-            Ask::Prune(_) | Ask::Graft(_) => self.multicast.failed = true,
+            Ask::Prune(part) | Ask::Graft(part) => {
+                let row = self.row_of(errand.port);
+                self.multicast.doubt(row, part);
+                self.multicast.failed = true;
+            }
             Ask::Keys | Ask::SetKeys => {
                 self.partitions.close(errand.port);
                 self.report.trouble = true;

@@ -61,7 +61,7 @@ impl Part {
 ///
 /// `has` and `due` have `rows` rows of `len` entries, `unknown` as many of `len` / [`BLOCK`].
 pub(super) struct Multicast<S: Storage> {
-    /// What the switches have.
+    /// What the switches have, or had when they last told; nothing where they never did.
     has: S::Mfts,
     /// What they are to have.
     due: S::Mfts,
@@ -111,11 +111,25 @@ impl<S: Storage> Multicast<S> {
 
     /// Forgets what the switch with the row `row` has.
     pub(super) fn forget(&mut self, row: u32) {
+        for column in 0..self.len {
+            let at = self.index(row, column);
+            if let Some(entry) = at.and_then(|at| self.has.get_mut(at)) {
+                *entry = PortMask::EMPTY;
+            }
+        }
         for block in 0..self.len / BLOCK {
             let at = self.block_index(row, block);
             if let Some(unknown) = at.and_then(|at| self.unknown.get_mut(at)) {
                 *unknown = u16::MAX;
             }
+        }
+    }
+
+    /// The switch with the row `row` was to take a part, and has perhaps done so.
+    pub(super) fn doubt(&mut self, row: u32, part: Part) {
+        let at = self.block_index(row, usize::from(part.block()));
+        if let Some(unknown) = at.and_then(|at| self.unknown.get_mut(at)) {
+            *unknown |= position_bit(part);
         }
     }
 
@@ -164,15 +178,14 @@ impl<S: Storage> Multicast<S> {
         part: Part,
         prune: bool,
     ) -> Option<MulticastForwardingTable> {
-        let unknown = self.is_unknown(row, part)?;
         let (has, due) = self.entries(row, part.block())?;
         let position = part.position();
         let mut table = MulticastForwardingTable::default();
         for (entry, (has, due)) in table.0.iter_mut().zip(has.iter().zip(due)) {
-            *entry = match (prune, unknown) {
-                (true, true) => 0,
-                (true, false) => has.and(due).half_word(position),
-                (false, _) => due.half_word(position),
+            *entry = if prune {
+                has.and(due).half_word(position)
+            } else {
+                due.half_word(position)
             };
         }
         Some(table)

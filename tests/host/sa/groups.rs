@@ -45,7 +45,10 @@ use wire::mad::sa::{
     JOIN_SEND_ONLY,
     JOIN_SEND_ONLY_FULL, //
 };
-use wire::mad::smp::SmState;
+use wire::mad::smp::{
+    attr,
+    SmState, //
+};
 use wire::{
     Gid,
     Mtu,
@@ -222,6 +225,38 @@ fn lossy_links() {
     for at in &ports {
         join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
     }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}
+
+/// Switches take what is written, but their answers get lost until it is given up. Then it is not known what they have, and
+/// what follows is written all the same.
+#[test]
+fn answers_of_switches_get_lost() {
+    let (mut world, ports) = served(&line(4, 1));
+    for at in &ports[..3] {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    let answers = Some((method::GET_RESP, attr::MULTICAST_FORWARDING_TABLE));
+    let far = ports[3];
+    world.unseen = answers;
+    let told = join(&mut world, far, name(1), JOIN_FULL).expect("it joins");
+    world.pass(millis(700));
+    assert!(flood(&world, ports[0], told.mlid).contains_key(&far));
+    world.unseen = None;
+    leave(&mut world, far, name(1), JOIN_FULL).expect("it leaves");
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports[..3]);
+    join(&mut world, far, name(1), JOIN_FULL).expect("it joins");
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+    world.unseen = answers;
+    leave(&mut world, far, name(1), JOIN_FULL).expect("it leaves");
+    world.pass(millis(700));
+    assert!(!flood(&world, ports[0], told.mlid).contains_key(&far));
+    world.unseen = None;
+    join(&mut world, far, name(1), JOIN_FULL).expect("it joins");
     world.settle(LIMIT);
     check_group(&world, name(1), &ports);
 }

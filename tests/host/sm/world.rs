@@ -135,6 +135,8 @@ pub(crate) struct World {
     pub(crate) traps_lost: bool,
     /// Method and attribute of what subnet managers send in vain.
     pub(crate) unheard: Option<(u8, u16)>,
+    /// The same of what never reaches them.
+    pub(crate) unseen: Option<(u8, u16)>,
     /// How often subnet managers have gone through lists of partitions.
     pub(crate) partition_reads: Rc<Cell<u64>>,
     /// How often adapters were told that their P_Keys have changed.
@@ -167,6 +169,7 @@ impl World {
             noise: 0,
             traps_lost: false,
             unheard: None,
+            unseen: None,
             partition_reads: Rc::default(),
             hops: 0,
             last_sent: Instant::from_nanos(1),
@@ -488,6 +491,9 @@ impl World {
 
     /// A datagram has reached the consumer of QP0 at `at`.
     fn deliver(&mut self, at: Place, lrh: Lrh, mad: &Mad) {
+        if self.unseen == Some(subject(mad)) {
+            return;
+        }
         let now = self.now;
         let here = self
             .seats
@@ -508,8 +514,7 @@ impl World {
     /// Sends what a subnet manager at `at` wants to send.
     fn send(&mut self, at: Place, transmit: Transmit) {
         let Transmit { mut mad, lrh } = transmit;
-        let subject = (mad[3], u16::from_be_bytes([mad[16], mad[17]]));
-        if self.unheard == Some(subject) {
+        if self.unheard == Some(subject(&mad)) {
             return;
         }
         let directed = mad[1] == 0x81;
@@ -776,6 +781,11 @@ impl World {
             }
         }
     }
+}
+
+/// Method and attribute of a datagram.
+fn subject(mad: &Mad) -> (u8, u16) {
+    (mad[3], u16::from_be_bytes([mad[16], mad[17]]))
 }
 
 /// Directed-route handling at the end of a route; returns whether the datagram has arrived.
