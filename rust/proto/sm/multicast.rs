@@ -284,6 +284,8 @@ impl<S: Storage> Manager<S> {
             let at = now.after(self.patience);
             self.sweep_at = Some(self.sweep_at.map_or(at, |known| known.min(at)));
             self.patience = self.config.next_patience(self.patience);
+        } else if !self.report.trouble {
+            self.patience = self.config.retry;
         }
     }
 

@@ -406,7 +406,8 @@ impl<S: Storage> Manager<S> {
         } else if self.report.trouble {
             self.sweep_at = Some(now.after(self.patience));
             self.patience = self.config.next_patience(self.patience);
-        } else {
+        } else if !self.multicast.failed {
+            // What failed after the last sweep may fail after this one.
             self.patience = self.config.retry;
         }
     }

@@ -261,6 +261,27 @@ fn answers_of_switches_get_lost() {
     check_group(&world, name(1), &ports);
 }
 
+/// Who never takes its tables is given them again after longer and longer times.
+#[test]
+fn a_switch_that_takes_no_tables() {
+    let (mut world, ports) = served(&line(4, 1));
+    world.unseen = Some((method::GET_RESP, attr::MULTICAST_FORWARDING_TABLE));
+    join(&mut world, ports[0], name(1), JOIN_FULL).expect("it joins");
+    let sweeps = |world: &World| world.seats[0].manager.report().sweeps;
+    let before = sweeps(&world);
+    world.pass(millis(300_000));
+    let spent = sweeps(&world) - before;
+    assert!((5..=15).contains(&spent), "{spent} sweeps");
+    world.unseen = None;
+    world.settle(LIMIT);
+    // The next trouble is not held to be the same.
+    let before = sweeps(&world);
+    world.unseen = Some((method::GET_RESP, attr::MULTICAST_FORWARDING_TABLE));
+    join(&mut world, ports[1], name(1), JOIN_FULL).expect("it joins");
+    world.pass(millis(10_000));
+    assert!(sweeps(&world) - before >= 2);
+}
+
 #[test]
 fn members_that_vanish_are_removed() {
     let (mut world, ports) = served(&line(4, 1));
