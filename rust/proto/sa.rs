@@ -272,6 +272,8 @@ impl<S: Storage> Agent<S> {
         if let Some(transmit) = self.reports.poll(now, subscriptions, &mut self.report) {
             return Next::Send(transmit);
         }
+        // What is due at a time is done at that time, whatever the subnet manager does.
+        self.services.expire(now);
         if !manager.is_steady() {
             return Next::Wait(self.deadline());
         }
@@ -284,7 +286,6 @@ impl<S: Storage> Agent<S> {
         if self.tell_notice(manager) {
             return Next::Again;
         }
-        self.services.expire(now);
         if manager.may_plant() {
             if let Some(column) = self.groups.take_stale() {
                 manager.plant(column, self.groups.leaves(column));

@@ -43,6 +43,7 @@ use wire::mad::smp::trap::{
     TrapDetails, //
 };
 use wire::mad::smp::{
+    attr,
     NodeType,
     PortState,
     SmInfo,
@@ -319,6 +320,25 @@ fn services_and_leases() {
     world.unplug(other);
     world.settle(LIMIT);
     get(&mut world, at, method::SET, with_lease, &second).expect("those of the gone are gone");
+}
+
+/// A lease ends while the subnet manager looks around: that waits for nothing.
+#[test]
+fn a_lease_ends_amid_a_sweep() {
+    let (mut world, ports) = served(&line(3, 1));
+    let at = ports[0];
+    let with_lease = SERVICE | ServiceRecord::LEASE;
+    let wish = service(&world, at, 1, 1);
+    get(&mut world, at, method::SET, with_lease, &wish).expect("it is kept");
+    world.pass(millis(900));
+    // Requests of a sweep go on as long as nobody answers.
+    world.unheard = Some((method::GET, attr::NODE_DESCRIPTION));
+    world.sweep(0);
+    world.pass(millis(300));
+    world.unheard = None;
+    world.pass(millis(5_000));
+    let gone = get(&mut world, at, method::GET, ServiceRecord::ID_MASK, &wish);
+    assert_eq!(gone, Err(status::NO_RECORDS));
 }
 
 fn inform(trap: u16, subscribe: u8) -> InformInfo {
