@@ -194,15 +194,15 @@ impl<S: Storage> Agent<S> {
                 let known = self.subscriptions.find(&request.from, &what);
                 let slots = &mut self.subscriptions.slots;
                 let place = known.or_else(|| slots.iter().position(|slot| !slot.used));
-                let slot = place
-                    .and_then(|place| slots.get_mut(place))
-                    .ok_or(Refusal(status::NO_RESOURCES))?;
+                let place = place.ok_or(Refusal(status::NO_RESOURCES))?;
+                let slot = slots.get_mut(place).ok_or(Refusal(status::NO_RESOURCES))?;
                 *slot = Subscription {
                     who: request.from,
                     what,
                     used: true,
                     port,
                 };
+                self.reports.renew(place);
             }
             _ => return Err(INVALID),
         }

@@ -39,6 +39,7 @@ impl<S: Storage> Agent<S> {
         self.services.prune(manager, gone_is_gone);
         if gone_is_gone {
             self.subscriptions.prune(manager);
+            self.reports.prune(&self.subscriptions);
         }
         self.find_members(manager, gone_is_gone);
         let mut from = 0;

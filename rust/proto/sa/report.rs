@@ -110,6 +110,24 @@ impl<S: Storage> Reports<S> {
         }
     }
 
+    /// Drops what those were to be told who have no subscriptions any more: others may get their places.
+    pub(super) fn prune(&mut self, subscriptions: &Subscriptions<S>) {
+        for slot in self.slots.iter_mut() {
+            if subscriptions.who(slot.subscription as usize).is_none() {
+                *slot = Pending::new();
+            }
+        }
+    }
+
+    /// The subscriber in a place has subscribed again, and is there: what it has not answered yet counts no more.
+    pub(super) fn renew(&mut self, place: usize) {
+        for slot in self.slots.iter_mut() {
+            if slot.subscription as usize == place {
+                slot.tries_left = self.tries;
+            }
+        }
+    }
+
     /// Tells all who want to know. Returns how many are not told, since there is no room.
     pub(super) fn tell(
         &mut self,

@@ -451,3 +451,43 @@ fn reports_over_lossy_links() {
         world.settle(LIMIT);
     }
 }
+
+/// What a subscriber that has gone did not answer is not held against the next one in its place.
+#[test]
+fn subscriptions_in_the_place_of_others() {
+    let (mut world, ports) = served(&line(4, 1));
+    let (gone, at) = (ports[3], ports[0]);
+    let wish = inform(trap::GID_OUT_OF_SERVICE, 1);
+    get(&mut world, gone, method::SET, 0, &wish).expect("it is noted");
+    let other = world.cables.far(ports[1]).expect("it has a cable");
+    world.unplug(ports[1]);
+    // It does not answer. Just before that counts, it goes.
+    world.pass(millis(2_900));
+    world.unplug(gone);
+    world.pass(millis(50));
+    let wish = inform(trap::GID_IN_SERVICE, 1);
+    get(&mut world, at, method::SET, 0, &wish).expect("it is noted");
+    assert_eq!(events(&mut world, at), []);
+    world.plug(ports[1], other);
+    let told = events(&mut world, at);
+    assert_eq!(told, [(trap::GID_IN_SERVICE, gid(&world, ports[1]))]);
+}
+
+/// Who subscribes anew is there, whatever it has not answered before.
+#[test]
+fn subscriptions_that_are_renewed() {
+    let (mut world, ports) = served(&line(4, 1));
+    let at = ports[3];
+    let wish = inform(InformInfo::ANY, 1);
+    get(&mut world, at, method::SET, 0, &wish).expect("it is noted");
+    let other = world.cables.far(ports[1]).expect("it has a cable");
+    world.unplug(ports[1]);
+    world.pass(millis(2_900));
+    get(&mut world, at, method::SET, 0, &wish).expect("it is noted");
+    world.pass(millis(400));
+    let _ = events(&mut world, at);
+    world.plug(ports[1], other);
+    let back = gid(&world, ports[1]);
+    let told = events(&mut world, at);
+    assert!(told.contains(&(trap::GID_IN_SERVICE, back)), "{told:?}");
+}
