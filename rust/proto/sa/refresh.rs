@@ -34,8 +34,9 @@ const ALL_WAYS: u8 = u8::MAX;
 impl<S: Storage> Agent<S> {
     /// Takes over what a sweep has found.
     pub(super) fn refresh<M: sm::Storage>(&mut self, manager: &mut Manager<M>, now: Instant) {
-        // Who has not answered is perhaps not gone.
-        let gone_is_gone = !manager.report().trouble;
+        // Who has not answered is perhaps not gone, nor who is behind a switch that there is no room for.
+        let report = manager.report();
+        let gone_is_gone = !report.trouble && !report.no_room;
         self.services.prune(manager, gone_is_gone);
         if gone_is_gone {
             self.subscriptions.prune(manager);

@@ -673,6 +673,43 @@ fn another_manager() {
     check_group(&world, name(1), &ports);
 }
 
+/// A switch comes between others for which there is no room: who is behind it is not found until a subnet manager with more
+/// storage takes over, and is not gone.
+#[test]
+fn who_is_behind_a_switch_without_room() {
+    let (mut world, ports) = served(&line(4, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    let mut cables = world.cables.of(1);
+    let (near, far) = cables.find(|(_, far)| far.0 == 2).expect("there is one");
+    drop(cables);
+    let between = world.add_switch(30, 64);
+    world.unplug(near);
+    world.plug(near, (between, 1));
+    world.plug((between, 2), far);
+    world.settle(LIMIT);
+    assert!(world.seats[0].manager.report().no_room);
+    let config = proto::sm::Config::new(guid_of(&world, 0));
+    let limits = crate::nodes::Limits {
+        nodes: 64,
+        switches: 32,
+        ports: 512,
+        lids: 128,
+        mlids: crate::nodes::MLIDS,
+    };
+    world.seats[0].manager = crate::nodes::manager(config, limits);
+    let agent = world.seats[0].agent.as_mut().expect("it is there");
+    agent.renew();
+    world.sweep(0);
+    world.settle(LIMIT);
+    let told = join(&mut world, ports[0], name(1), JOIN_FULL).expect("it is in");
+    let agent = world.seats[0].agent.as_ref().expect("it is there");
+    assert_eq!(agent.members(told.mlid).count(), ports.len());
+    check_group(&world, name(1), &ports);
+}
+
 /// Who stands by forgets all, and knows nothing when it is the master again: ports register anew.
 #[test]
 fn another_master() {
