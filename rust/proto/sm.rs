@@ -19,7 +19,8 @@
 //! The driver lends what is large ([`Stock`]); how much there is says how large the subnet may be. A node that is gone
 //! keeps its place, so that its ports get their LIDs back when it returns. When there is no room for a new one
 //! ([`Report::no_room`]), the driver makes another subnet manager with more storage: that one takes the LIDs over which
-//! the ports have.
+//! the ports have. One that is to be followed by another ([`Config::gives_way`]) changes nothing in a subnet that it sees
+//! only a part of.
 
 mod compose;
 mod discover;
@@ -155,6 +156,8 @@ pub struct Config {
     pub priority: u8,
     /// It yields to one of the same priority that is at a channel adapter, if it is itself on a switch.
     pub courteous: bool,
+    /// One with more storage takes its place when it finds no room: till then it leaves the subnet as it is.
+    pub gives_way: bool,
     /// The largest number of requests on their way: 1 to the number of [`Storage::Slots`].
     pub window: u8,
     /// Time to wait for an answer.
@@ -184,6 +187,7 @@ impl Config {
             guid,
             priority: 0,
             courteous: true,
+            gives_way: false,
             window: 16,
             timeout: Duration::from_millis(200),
             tries: 3,
@@ -389,6 +393,13 @@ impl<S: Storage> Manager<S> {
             (SmState::Standby | SmState::NotActive, _) => {}
             _ if self.phase.is_interruptible() => self.sweep_at = Some(now.max(self.respite)),
             _ => self.again = true,
+        }
+    }
+
+    /// Nobody with more storage takes the place of this one: it manages what it has room for.
+    pub fn make_do(&mut self, now: Instant) {
+        if core::mem::take(&mut self.config.gives_way) {
+            self.request_sweep(now);
         }
     }
 

@@ -38,7 +38,10 @@ use shapes::{
 };
 use std::collections::BTreeMap;
 use wire::mad::smp::SmState;
-use wire::Guid;
+use wire::{
+    Guid,
+    Lid, //
+};
 use world::World;
 
 /// More time than any sweep needs.
@@ -436,6 +439,64 @@ fn the_lower_guid_is_the_master_and_the_other_takes_over() {
         let key = (node.info().node_guid.get(), port.number().get());
         assert_eq!(before[&key], port.lid().get(), "LIDs outlive a master");
     }
+}
+
+/// A subnet manager whose storage is too small takes over, and waits for one with more: the subnet stays as it is.
+#[test]
+fn who_finds_no_room_gives_way() {
+    let (mut world, large) = ring(40, 1).managed();
+    world.settle(LIMIT);
+    let ways = |world: &World| -> Vec<_> {
+        let switches = world.nodes.iter().filter_map(|node| match node {
+            Node::Switch(switch) => Some(switch),
+            Node::Hca(_) => None,
+        });
+        let lids = || (1..100).map(Lid::new);
+        switches
+            .flat_map(|switch| lids().map(|lid| switch.route(lid)))
+            .collect()
+    };
+    let own = |world: &World| -> Vec<Lid> {
+        let ends = world.nodes.iter().enumerate().map(|(at, node)| match node {
+            Node::Switch(_) => (at, 0),
+            Node::Hca(_) => (at, 1),
+        });
+        ends.map(|at| world.lid(at)).collect()
+    };
+    let before = (own(&world), ways(&world));
+    let mut config = Config::new(guid_of(&world, 20));
+    config.gives_way = true;
+    let small = nodes::Limits {
+        nodes: 64,
+        switches: 8,
+        ports: 512,
+        lids: 64,
+        mlids: 0,
+    };
+    let seat = world.seat((20, 0), manager(config, small));
+    world.unseat(0);
+    world.pass(millis(10_000));
+    let report = *world.seats[seat].manager.report();
+    assert!(report.no_room && report.sweeps != 0);
+    assert!(!world.seats[seat].manager.is_ready());
+    assert_eq!(own(&world), before.0);
+    assert!(ways(&world) == before.1);
+    world.seats[seat].manager = manager(config, large);
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert_eq!(own(&world), before.0);
+    check(&world, 20, false);
+    // Where there is no more, it does what it can.
+    world.seats[seat].manager = manager(config, small);
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert!(!world.seats[seat].manager.is_ready());
+    let now = world.now;
+    world.seats[seat].manager.make_do(now);
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert_eq!(world.seats[seat].manager.state(), SmState::Master);
+    assert!(world.seats[seat].manager.is_ready());
 }
 
 #[test]

@@ -280,6 +280,10 @@ impl<S: Storage> Manager<S> {
         self.phase = match self.phase {
             Phase::Idle => Phase::Idle,
             Phase::Discover if self.topology.own == NONE => return self.finish(now),
+            // LIDs that seem to be free may be those of ports that were not found.
+            Phase::Discover if self.config.gives_way && self.report.no_room => {
+                return self.finish(now);
+            }
             Phase::Discover => Phase::Elect(0),
             Phase::Elect(_) => {
                 if !self.decide() {

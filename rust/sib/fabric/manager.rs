@@ -189,7 +189,8 @@ impl Desk {
         self.room.next()
     }
 
-    /// Makes a new manager if a sweep has found the storage of this one too small. It takes over what the ports know.
+    /// Makes a new manager if a sweep has found the storage of this one too small. It takes over what the ports know. If it
+    /// may not be larger, this one has to do. Returns whether there is more to do now.
     fn grow(&mut self) -> Result<bool> {
         let report = self.manager.report();
         let is_new = core::mem::replace(&mut self.sweeps, report.sweeps) != report.sweeps;
@@ -204,7 +205,8 @@ impl Desk {
             return Ok(false);
         }
         let Some(room) = self.next_room() else {
-            return Ok(false);
+            self.manager.make_do(now());
+            return Ok(true);
         };
         self.manager = storage::manager(self.config, room)?;
         if let Some(list) = self.partitions.clone() {
@@ -251,7 +253,11 @@ impl Fabric {
             stirred: false,
             partitions: None,
         };
-        *self.seat.desk.lock() = Some(Desk::new(Config::new(self.base.switch()))?);
+        let config = Config {
+            gives_way: true,
+            ..Config::new(self.base.switch())
+        };
+        *self.seat.desk.lock() = Some(Desk::new(config)?);
         self.seat.clock.attach(self.clone()).map_err(|_| EBUSY)?;
         let mut state = cx.lock(&self.state);
         state.inbox = Some(inbox);
@@ -369,7 +375,11 @@ impl Fabric {
         match desk.grow() {
             Ok(true) => return false,
             Ok(false) => {}
-            Err(_) => pr_warn_once!("no memory for a subnet of this size\n"),
+            Err(_) => {
+                pr_warn_once!("no memory for a subnet of this size\n");
+                desk.manager.make_do(now());
+                return false;
+            }
         }
         self.rest(cx, [manager, agent].into_iter().flatten().min())
     }
