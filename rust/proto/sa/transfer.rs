@@ -60,6 +60,7 @@ struct Progress {
     window: u32,
     /// The segment that is sent next.
     next: u32,
+    /// When the first segment that has not arrived is sent again. Only its arrival puts that off.
     due: Instant,
     tries_left: u8,
     /// Why the receiver is to be told that there is no more.
@@ -248,10 +249,10 @@ impl<S: Storage> Transfers<S> {
                     return Some(end);
                 }
                 transfer.tries_left = transfer.tries_left.saturating_sub(1);
+                transfer.due = now.after(self.timeout);
             }
             let number = transfer.next;
             transfer.next = number.saturating_add(1);
-            transfer.due = now.after(self.timeout);
             return Some(transfer.segment(number, &self.tables));
         }
         None
@@ -309,8 +310,8 @@ impl<S: Storage> Transfers<S> {
             transfer.acked = segment;
             transfer.tries_left = tries;
             transfer.next = sent.max(segment).saturating_add(1);
+            transfer.due = now.after(self.timeout);
         }
         transfer.window = window;
-        transfer.due = now.after(self.timeout);
     }
 }

@@ -6,7 +6,9 @@ use crate::client::{
     ask,
     ask_while,
     get,
-    request, //
+    request,
+    send,
+    table, //
 };
 use crate::shapes::mesh;
 use crate::world::World;
@@ -25,6 +27,7 @@ use wire::mad::sa::{
         kind,
         VERSION, //
     },
+    NodeRecord,
     PathRecord,
     Rmpp, //
 };
@@ -72,6 +75,37 @@ fn traps_without_end_leave_time_for_answers() {
     let answer = ask_while(&mut world, ports[0], info, noise);
     assert_eq!(answer.header().status, 0);
     assert!(world.now < began.after(millis(500)));
+}
+
+/// Somebody asks for all tables that there may be, and acknowledges nothing, again and again: others get theirs soon.
+#[test]
+fn acknowledgements_that_say_nothing_keep_no_tables() {
+    let (mut world, ports) = served(&mesh(4, 2, 1));
+    let mut asks = request(sa_method::GET_TABLE, 0, &PathRecord::default());
+    let tids: Vec<u64> = (0..16)
+        .map(|_| send(&mut world, ports[1], &mut asks))
+        .collect();
+    for window in 1..40 {
+        world.pass(millis(250));
+        for tid in &tids {
+            let mut nothing = asks.clone();
+            nothing.set_header(&MadHeader {
+                tid: *tid,
+                ..asks.header()
+            });
+            nothing.set_rmpp(&Rmpp {
+                version: VERSION,
+                kind: kind::ACK,
+                flags: flag::ACTIVE,
+                data2: window,
+                ..Rmpp::default()
+            });
+            let lid = world.seats[0].manager.lid();
+            world.send_gmp(ports[1], lid, None, nothing.as_bytes());
+        }
+    }
+    let told: Result<Vec<NodeRecord>, u16> = table(&mut world, ports[0], asks);
+    assert!(told.is_ok_and(|told| !told.is_empty()));
 }
 
 #[test]
