@@ -214,7 +214,7 @@ int sib_cm_notify(struct sib_cm_id *cm_id, enum sib_cm_fact fact);
  * sib_cm_init_qp_attr - what to set in the queue pair of a connection
  * @cm_id: The identifier.
  * @attr: Its member qp_state says what for: %IB_QPS_INIT, %IB_QPS_RTR or %IB_QPS_RTS. All else is returned. Once there
- *	has been a LAP, %IB_QPS_RTS stands for its alternate path, with %IB_MIG_REARM.
+ *	has been a LAP, %IB_QPS_RTS stands for its alternate path, with %IB_MIG_REARM, if the queue pair has been there.
  * @attr_mask: Returned: for ib_modify_qp().
  *
  * Return: 0; -%EINVAL if that is not known yet.

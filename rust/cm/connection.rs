@@ -27,9 +27,11 @@ use kernel::sync::{
 };
 use proto::cm::{
     Action,
+    Attributes,
     Conn,
     Env,
     Event,
+    Goal,
     Notice,
     Order,
     Refusal,
@@ -67,6 +69,7 @@ use wire::mad::cm::{
 };
 use wire::{
     Guid,
+    PKey,
     Qpn, //
 };
 
@@ -227,6 +230,23 @@ impl Connection {
     /// Looks at the machine.
     pub(crate) fn inspect<R>(&self, look: impl FnOnce(&Conn) -> R) -> R {
         look(&self.inner.lock().conn)
+    }
+
+    /// What the consumer is to set in the queue pair for it to go to a state, and in which partition.
+    pub(crate) fn attributes(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        goal: Goal,
+    ) -> Result<(Attributes, PKey)> {
+        let inner = self.inner.lock();
+        let conn = &inner.conn;
+        let adapter = &self.device.adapter;
+        let state = adapter.path_state(cx, s, conn.local_qpn().get());
+        // One that is not there may have been.
+        let is_fresh = state.is_ok_and(|state| state.is_fresh);
+        let attributes = conn.attributes(goal, is_fresh).map_err(refused)?;
+        Ok((attributes, conn.pkey()))
     }
 
     /// Tells the consumer of the REQ that the connection was made for.

@@ -377,6 +377,40 @@ static void test_alternate_path(uint32_t listener)
 }
 
 /*
+ * The client is quick: its LAP is there before the server has its queue pair in RTS, which tells
+ * the server first how to get there, and then of the path.
+ */
+static void test_quick_offer(uint32_t listener)
+{
+	struct sib_cm_path here = path_between(&active, &passive, 2);
+	struct sib_cm_event event;
+
+	make_ends();
+	ask(listener);
+	advance(&passive, IBV_QPS_INIT);
+	advance(&passive, IBV_QPS_RTR);
+	reply("you may");
+	expect_told(&active, SIB_CM_REP_RECEIVED);
+	advance(&active, IBV_QPS_INIT);
+	advance(&active, IBV_QPS_RTR);
+	advance(&active, IBV_QPS_RTS);
+	say(&active, SIB_CM_IOC_SEND_RTU, "I do");
+	expect_told(&passive, SIB_CM_RTU_RECEIVED);
+	check(!offer(&here), "no LAP: %m");
+	event = expect_told(&passive, SIB_CM_LAP_RECEIVED);
+	advance(&passive, IBV_QPS_RTS);
+	advance(&passive, IBV_QPS_RTS);
+	check(!answer(event.generation, 0), "no APR");
+	event = expect_told(&active, SIB_CM_APR_RECEIVED);
+	check(!event.status, "status %u", event.status);
+	advance(&active, IBV_QPS_RTS);
+	transfer(&active, &passive, 1);
+	transfer(&passive, &active, 2);
+	part();
+	end_ends();
+}
+
+/*
  * What SEND_REQ has offered already: for RTR and RTS. It is used before the connection ends, or while it
  * does, and datagrams go by it from then on.
  */
@@ -708,6 +742,7 @@ int main(int argc, char **argv)
 		establish(listener, false);
 		part();
 		test_alternate_path(listener);
+		test_quick_offer(listener);
 		test_first_path(listener, false);
 		test_first_path(listener, true);
 		test_private_path(listener);

@@ -222,7 +222,7 @@ struct sib_cm_send_sidr_rep {
  * INIT_QP_ATTR: what to set in the queue pair of a connection for it to go to attr.qp_state: 1 (INIT), 2 (RTR) or
  * 3 (RTS), as in enum ibv_qp_state. All else of `attr` must be 0, and is returned; qp_attr_mask says what counts.
  * EINVAL if that is not known yet. If there has been a LAP, 3 stands for the alternate path of it, with REARM:
- * before SEND_APR, and after APR_RECEIVED.
+ * before SEND_APR, and after APR_RECEIVED; but not before the queue pair has been in RTS.
  */
 struct sib_cm_init_qp_attr {
 	__u32 id;

@@ -4,10 +4,7 @@
 
 use super::Desk;
 use crate::abi;
-use crate::connection::{
-    refused,
-    Connection, //
-};
+use crate::connection::Connection;
 use crate::consumer::Identifier;
 use crate::device::Ends;
 use kernel::prelude::*;
@@ -83,9 +80,7 @@ impl<I: Identifier> Desk<'_, I> {
             return Err(EINVAL);
         }
         let connection = self.connection()?;
-        let (attributes, pkey) = connection
-            .inspect(|conn| Ok((conn.attributes(goal)?, conn.pkey())))
-            .map_err(refused)?;
+        let (attributes, pkey) = connection.attributes(&mut self.cx, self.s, goal)?;
         self.fill(&mut it.attr, &connection, attributes, pkey)
     }
 

@@ -168,12 +168,13 @@ pub struct Reliable {
 
 impl Conn {
     /// What is to be set in the queue pair for it to go to a state. In an established connection that has come to an
-    /// alternate path by LAP, or is asked about one, RTS stands for that path.
+    /// alternate path by LAP, or is asked about one, RTS stands for that path, but with `is_fresh`: the queue pair has
+    /// not been in RTS yet, and a LAP may come before its owner has it go there.
     ///
     /// # Errors
     ///
     /// [`Refusal::Invalid`] if that is not known yet, or there is no connection.
-    pub fn attributes(&self, goal: Goal) -> Result<Attributes, Refusal> {
+    pub fn attributes(&self, goal: Goal, is_fresh: bool) -> Result<Attributes, Refusal> {
         let knows_peer = match self.state {
             State::Idle | State::DreqSent | State::DreqRcvd | State::Timewait => {
                 return Err(Refusal::Invalid)
@@ -201,7 +202,7 @@ impl Conn {
                 inbound: self.terms.is_reliable.then_some(self.terms.inbound),
                 alternate: self.alternate.map(|path| self.with_timeout(path)),
             }),
-            Goal::Rts if self.is_about_path() => {
+            Goal::Rts if self.is_about_path() && !is_fresh => {
                 let path = self.path_at_hand().ok_or(Refusal::Invalid)?;
                 Ok(Attributes::Load(self.with_timeout(path)))
             }

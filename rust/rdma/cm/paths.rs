@@ -40,6 +40,8 @@ pub struct QpPeer {
 pub struct PathState {
     /// What it is connected to, as soon as it is.
     pub peer: QpPeer,
+    /// It has not been in RTS yet.
+    pub is_fresh: bool,
     /// It is in RTS.
     pub is_ready: bool,
     /// Its owner has loaded a path, or changed the state of migration: it is to be left alone.

@@ -40,9 +40,11 @@ pub(crate) fn path_state(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Resu
     let qp = find(cx, hca, qpn)?;
     let state = cx.lock(&qp.state);
     let config = state.machine.config();
+    let is_in = state.machine.state();
     Ok(PathState {
         peer: modify::peer(config),
-        is_ready: state.machine.state() == QpState::Rts,
+        is_fresh: matches!(is_in, QpState::Reset | QpState::Init | QpState::Rtr),
+        is_ready: is_in == QpState::Rts,
         is_managed: state.is_managed,
         migration: modify::mig_state_name(config.mig_state),
         primary: state.attr.ah,

@@ -89,7 +89,7 @@ fn pair(req: &Req, rep: &Rep) -> (Pair, Conn) {
 #[test]
 fn both_ends_set_what_they_have_agreed_on() {
     let (mut pair, before) = pair(&asked(), &answered());
-    let of = |conn: &Conn| GOALS.map(|goal| conn.attributes(goal));
+    let of = |conn: &Conn| GOALS.map(|goal| conn.attributes(goal, false));
     let alternate = |path, timeout| Some(Alternate { path, timeout });
     let init = |path| {
         Ok(Attributes::Init {
@@ -169,7 +169,7 @@ fn an_unreliable_connection_has_fewer() {
     };
     let (pair, _) = pair(&req, &answered());
     for conn in &pair.conns {
-        let init = conn.attributes(Goal::Init);
+        let init = conn.attributes(Goal::Init, false);
         assert!(matches!(
             init,
             Ok(Attributes::Init {
@@ -177,7 +177,7 @@ fn an_unreliable_connection_has_fewer() {
                 ..
             })
         ));
-        let rtr = conn.attributes(Goal::Rtr);
+        let rtr = conn.attributes(Goal::Rtr, false);
         assert!(matches!(
             rtr,
             Ok(Attributes::Rtr {
@@ -186,7 +186,7 @@ fn an_unreliable_connection_has_fewer() {
                 ..
             })
         ));
-        let rts = conn.attributes(Goal::Rts);
+        let rts = conn.attributes(Goal::Rts, false);
         assert!(matches!(
             rts,
             Ok(Attributes::Rts {
@@ -206,7 +206,7 @@ fn a_path_that_is_rejected_is_not_set() {
     };
     let (pair, _) = pair(&asked(), &rep);
     for conn in &pair.conns {
-        let rtr = conn.attributes(Goal::Rtr);
+        let rtr = conn.attributes(Goal::Rtr, false);
         assert!(matches!(
             rtr,
             Ok(Attributes::Rtr {
@@ -214,7 +214,7 @@ fn a_path_that_is_rejected_is_not_set() {
                 ..
             })
         ));
-        let rts = conn.attributes(Goal::Rts);
+        let rts = conn.attributes(Goal::Rts, false);
         assert!(matches!(rts, Ok(Attributes::Rts { rearm: false, .. })));
     }
 }
@@ -225,17 +225,20 @@ fn a_path_is_set_when_it_is_agreed_on() {
     let mut pair = Pair::offered();
     // The passive side before it answers, the active side after that.
     assert_eq!(
-        pair.conns[P].attributes(Goal::Rts),
+        pair.conns[P].attributes(Goal::Rts, false),
         load(path(1).reversed())
     );
-    assert_eq!(pair.conns[A].attributes(Goal::Rts), Err(Refusal::Invalid));
+    assert_eq!(
+        pair.conns[A].attributes(Goal::Rts, false),
+        Err(Refusal::Invalid)
+    );
     pair.order(P, Order::Answer(1, 0, &[], &[]));
     pair.carry(P);
     assert_eq!(
-        pair.conns[P].attributes(Goal::Rts),
+        pair.conns[P].attributes(Goal::Rts, false),
         load(path(1).reversed())
     );
-    let timeout = match pair.conns[A].attributes(Goal::Rts) {
+    let timeout = match pair.conns[A].attributes(Goal::Rts, false) {
         Ok(Attributes::Load(alternate)) if alternate.path == path(1) => alternate.timeout,
         other => panic!("{other:?}"),
     };
@@ -245,23 +248,50 @@ fn a_path_is_set_when_it_is_agreed_on() {
     pair.order(P, Order::Answer(1, 3, &[], &[]));
     pair.carry(P);
     for conn in &pair.conns {
-        assert_eq!(conn.attributes(Goal::Rts), Err(Refusal::Invalid));
+        assert_eq!(conn.attributes(Goal::Rts, false), Err(Refusal::Invalid));
     }
+}
+
+#[test]
+fn an_offer_may_come_before_the_queue_pair_is_in_rts() {
+    let mut pair = Pair::established();
+    let way = pair
+        .conns
+        .clone()
+        .map(|conn| conn.attributes(Goal::Rts, true));
+    assert!(matches!(way[P], Ok(Attributes::Rts { rearm: false, .. })));
+    pair.offer(1);
+    pair.carry(A);
+    for end in [A, P] {
+        assert_eq!(pair.conns[end].attributes(Goal::Rts, true), way[end]);
+    }
+    // There, it is about the path.
+    let load = Ok(Attributes::Load(Alternate {
+        path: path(1).reversed(),
+        timeout: 14,
+    }));
+    assert_eq!(pair.conns[P].attributes(Goal::Rts, false), load);
 }
 
 #[test]
 fn nothing_is_set_without_a_connection() {
     let mut pair = Pair::new();
-    assert!(pair.conns[A].attributes(Goal::Init).is_ok());
-    assert_eq!(pair.conns[A].attributes(Goal::Rtr), Err(Refusal::Invalid));
-    assert_eq!(pair.conns[A].attributes(Goal::Rts), Err(Refusal::Invalid));
+    assert!(pair.conns[A].attributes(Goal::Init, false).is_ok());
+    assert_eq!(
+        pair.conns[A].attributes(Goal::Rtr, false),
+        Err(Refusal::Invalid)
+    );
+    assert_eq!(
+        pair.conns[A].attributes(Goal::Rts, false),
+        Err(Refusal::Invalid)
+    );
     pair.order(P, Order::Reject(28, &[], &[]));
     for goal in GOALS {
-        assert_eq!(pair.conns[P].attributes(goal), Err(Refusal::Invalid));
+        assert_eq!(pair.conns[P].attributes(goal, false), Err(Refusal::Invalid));
     }
     let mut pair = Pair::established();
     pair.order(A, Order::Disconnect(&[]));
     for goal in GOALS {
-        assert_eq!(pair.conns[A].attributes(goal), Err(Refusal::Invalid));
+        assert_eq!(pair.conns[A].attributes(goal, false), Err(Refusal::Invalid));
     }
 }
