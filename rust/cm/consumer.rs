@@ -101,6 +101,15 @@ impl Consumer {
         }
     }
 
+    /// Tells that the HCA of a listener is gone, which somebody may destroy meanwhile.
+    pub(crate) fn tell_removed(&self) {
+        let event = crate::events::removed();
+        match self {
+            Self::File(owner) => owner.tell_if_there(event),
+            Self::Kernel(client) => client.tell(event),
+        }
+    }
+
     /// What the identifier is called in an event.
     fn id(&self) -> u32 {
         match self {

@@ -98,7 +98,7 @@ impl Manager for Desk {
         self.0.watch.forget(&mut cx, device);
         let _ = device.announce(&mut cx, s, PortCaps::NONE, PortCaps::CM);
         while let Some(listener) = self.0.take_listener_on(device) {
-            listener.consumer.tell(crate::events::removed());
+            listener.consumer.tell_removed();
         }
         while let Some(connection) = self.0.any_on(Some(device)) {
             connection.abandon(&mut cx, s);

@@ -53,6 +53,15 @@ impl Owner {
         });
     }
 
+    /// The same, by who has no lock that would keep the program from destroying the identifier meanwhile.
+    pub(crate) fn tell_if_there(&self, event: abi::Event) {
+        // Whoever destroys an identifier takes it away first, and forgets its events then.
+        let mut ids = self.session.ids.lock();
+        if ids.get(self.id).is_ok() {
+            self.tell(event);
+        }
+    }
+
     /// Makes an identifier for what a peer has asked this listener for.
     pub(crate) fn adopt(
         &self,
