@@ -106,8 +106,6 @@ struct Inner {
     pkey: u16,
     /// The queue pair of the peer, which has no other connection here.
     claimed: Option<PeerQp>,
-    /// The HCA has told of a migration, of which the program has not told yet.
-    has_migrated: bool,
     /// Nothing happens any more.
     is_over: bool,
 }
@@ -163,7 +161,6 @@ impl Connection {
                         consumer: None,
                         pkey,
                         claimed: None,
-                        has_migrated: false,
                         is_over: false,
                     },
                     "Connection::inner"
@@ -281,6 +278,12 @@ impl Connection {
                 ends: &ends,
             },
         };
+        // What the queue pair has counts, whoever tells of a migration, and however late.
+        let ways = match event {
+            Event::Migrated => state.as_ref().and_then(|state| ends.ways(state)),
+            _ => None,
+        };
+        let event = ways.as_ref().map_or(event, Event::Moved);
         // Whoever reads that the HCA is gone is not to be told anything else by the next order.
         let is_gone = matches!(event, Event::Gone);
         let pkey = match &event {
@@ -335,18 +338,8 @@ impl Connection {
     /// The HCA tells that the queue pair has gone over: to its alternate path, or to one that the program has loaded
     /// without a LAP.
     pub(crate) fn migrated(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        let ends = self.device.ends(cx, s);
-        let inner = self.inner.lock();
-        let ways = self
-            .path_state(cx, s, &inner.conn)
-            .and_then(|state| ends.ways(&state));
-        let agreed = inner.conn.alternate().copied();
-        drop(inner);
-        let event = ways.as_ref().map_or(Event::Migrated, Event::Moved);
-        // The program may read of it, and tell of it, before the step has returned.
-        self.inner.lock().has_migrated = true;
-        if self.step(cx, s, event, None).is_err() {
-            self.inner.lock().has_migrated = false;
+        let agreed = self.inspect(|conn| conn.alternate().copied());
+        if self.step(cx, s, Event::Migrated, None).is_err() {
             return;
         }
         let primary = self.inspect(|conn| *conn.primary());
@@ -373,16 +366,16 @@ impl Connection {
         );
     }
 
-    /// The program tells of it, which is no news if the HCA has.
+    /// The program tells of it, which is no news if the HCA has, or knows nothing of it.
     pub(crate) fn told_of_migration(
         self: &Arc<Self>,
         cx: &mut Cx<'_, Unlocked>,
         s: Sleepable<'_>,
     ) -> Result {
-        if core::mem::take(&mut self.inner.lock().has_migrated) {
-            return Ok(());
+        match self.step(cx, s, Event::Migrated, None) {
+            Err(err) if err == errno::stale() => Ok(()),
+            outcome => outcome,
         }
-        self.step(cx, s, Event::Migrated, None)
     }
 
     /// Sends a datagram that the machine keeps. One that cannot be sent is lost, as on the way.

@@ -371,6 +371,10 @@ static void test_alternate_path(uint32_t listener)
 	check(!answer(event.generation, 0), "no APR");
 	event = expect_told(&active, SIB_CM_APR_RECEIVED);
 	advance(&active, IBV_QPS_RTS);
+	/* Late news of the migration are none: nothing has gone over to this path. */
+	tell(&active, SIB_CM_PATH_MIG);
+	event.primary = attributes(&active).primary;
+	same_path(&event.primary, &here);
 	transfer(&active, &passive, 6);
 	part();
 	end_ends();
