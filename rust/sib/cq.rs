@@ -150,10 +150,8 @@ pub(crate) struct Cq {
     upcall: CqUpcall,
     /// The client is to be told of a completion.
     due: Atomic<bool>,
-    /// Queue pairs are to go to the error state, since a completion of theirs is lost.
+    /// The client is to be told that the queue has overrun.
     failed: Atomic<bool>,
-    /// The client has been told of the overrun.
-    told: Atomic<bool>,
     #[pin]
     state: LevelLock<State, CqLock>,
     _share: Share,
@@ -193,7 +191,6 @@ pub(crate) fn create(
         upcall,
         due: Atomic::new(false),
         failed: Atomic::new(false),
-        told: Atomic::new(false),
         state <- LevelLock::new(state),
         _share: share,
     }))?;
@@ -289,10 +286,11 @@ impl Cq {
         cx.lock(&self.state).pending() > 0
     }
 
-    /// Adds a completion. `solicited` is whether a client that waits for solicited ones wants it.
+    /// Adds a completion; `false` if it is lost. `solicited` is whether a client that waits for solicited ones wants it.
     ///
     /// A queue that has overrun stays in error and takes no more: what came after the gap would mislead.
-    pub(crate) fn push<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, wc: Wc, solicited: bool)
+    #[must_use]
+    pub(crate) fn push<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, wc: Wc, solicited: bool) -> bool
     where
         CqLock: After<L>,
     {
@@ -303,9 +301,10 @@ impl Cq {
                 Entries::Kernel(list) => list.push(wc),
             };
         if !added {
-            state.overrun = true;
-            self.failed.store(true, Relaxed);
-            return;
+            if !core::mem::replace(&mut state.overrun, true) {
+                self.failed.store(true, Relaxed);
+            }
+            return false;
         }
         let wanted = match state.armed {
             Armed::No => false,
@@ -316,16 +315,17 @@ impl Cq {
             state.armed = Armed::No;
             self.due.store(true, Relaxed);
         }
+        true
     }
 
-    /// Tells the client what there is to tell, and returns whether a completion has been lost: then the
-    /// queue pairs of this queue have to go to the error state.
+    /// Tells the client what there is to tell, and returns whether the queue has overrun just now: then its
+    /// queue pairs have to go to the error state.
     pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
         if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
             self.upcall.complete(cx, irqs);
         }
         let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
-        if failed && !self.told.xchg(true, Relaxed) {
+        if failed {
             self.upcall.error(cx, irqs);
         }
         failed

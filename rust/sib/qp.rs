@@ -560,8 +560,18 @@ impl Qp {
         self.deliver(cx, irqs, events);
     }
 
-    /// Tells the clients of `events`, and that there are completions.
+    /// Tells the clients of `events`, and that there are completions. A queue pair that has lost one goes to the error
+    /// state: it may have come to its queue when that had overrun already.
     fn deliver(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
+        self.tell(cx, irqs, events);
+        if events.lost && self.fail(cx, Some(machine::QpEvent::Fatal)) {
+            let events = core::mem::take(&mut cx.lock(&self.state).events);
+            self.tell(cx, irqs, events);
+        }
+    }
+
+    /// The same, whatever has been lost.
+    fn tell(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
         if !events.is_empty() {
             events.for_each(|event| self.upcall.event(cx, event));
             if events.heard {

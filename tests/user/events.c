@@ -10,12 +10,16 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SEND 1
 #define RECV 100
 #define RECV_BYTES 1024u
 #define RECVS 6
 #define CHAIN 100
+#define MANY 1500
+#define FLUSHES 10
+#define FLUSHES_DUE_MS 120000
 
 static struct device devices[2];
 static struct bench bench;
@@ -361,6 +365,99 @@ static void test_chain(const char *test)
 		check(!ibv_destroy_cq(cqs[i]), "%s: destroy_cq: %m", test);
 }
 
+/* How many milliseconds it takes until a receive of each of many queue pairs in error, with `cq`, has been flushed so
+ * often. */
+static uint64_t flushes(const char *test, struct ibv_cq *cq)
+{
+	static struct end ends[MANY];
+	struct ibv_recv_wr *bad, wr = { .wr_id = RECV };
+	uint64_t began;
+
+	for (int i = 0; i < MANY; i++) {
+		ends[i] = (struct end){ .device = &devices[0],
+					.type = IBV_QPT_RC };
+		ends[i].qp = qp_on(cq, 1);
+		end_to_init(&ends[i], &default_path);
+		end_to(&ends[i], IBV_QPS_ERR);
+	}
+	began = now_ms();
+	/* There is room for one, and for the next when that is flushed. */
+	for (int i = 0; i <= FLUSHES; i++)
+		for (int k = 0; k < MANY; k++)
+			while (ibv_post_recv(ends[k].qp, &wr, &bad)) {
+				check(now_ms() < began + FLUSHES_DUE_MS,
+				      "%s: %d flushes of each queue pair after %d ms",
+				      test, i, FLUSHES_DUE_MS);
+				usleep(500);
+			}
+	began = now_ms() - began;
+	for (int i = 0; i < MANY; i++)
+		check(!ibv_destroy_qp(ends[i].qp), "%s: destroy_qp: %m", test);
+	return began;
+}
+
+/* A completion that a queue in error does not take is the business of its queue pair, and not of all. */
+static void test_lost(const char *test)
+{
+	struct ibv_context *context = devices[0].context;
+	struct ibv_cq *large = ibv_create_cq(context, MANY * (FLUSHES + 1),
+					     NULL, NULL, 0);
+	struct ibv_cq *small = ibv_create_cq(context, 1, NULL, NULL, 0);
+	uint64_t kept, lost;
+
+	check(large && small, "%s: create_cq: %m", test);
+	kept = flushes(test, large);
+	lost = flushes(test, small);
+	expect_of(test, &devices[0], IBV_EVENT_CQ_ERR, small);
+	expect_event(test, &devices[0], -1);
+	check(lost < 3 * kept + 1000,
+	      "%s: flushes take %llu ms, and %llu ms if they are lost", test,
+	      (unsigned long long)kept, (unsigned long long)lost);
+	check(!ibv_destroy_cq(large) && !ibv_destroy_cq(small),
+	      "%s: destroy_cq: %m", test);
+}
+
+/* A queue pair that comes to a queue in error has its completions lost, too. */
+static void test_latecomer(const char *test)
+{
+	struct ibv_cq *cq = ibv_create_cq(devices[0].context, 1, NULL, NULL, 0);
+	struct ibv_send_wr send = { .wr_id = SEND, .opcode = IBV_WR_SEND };
+	struct ibv_recv_wr recv = { .wr_id = RECV };
+	struct end_options options = rc;
+	struct end early = { .device = &devices[0], .type = IBV_QPT_RC };
+	struct end late = early, peer;
+	struct ibv_wc wc;
+
+	check(cq, "%s: create_cq: %m", test);
+	early.qp = qp_on(cq, cq->cqe + 1);
+	end_to_init(&early, &default_path);
+	for (int i = 0; i <= cq->cqe; i++)
+		post_recv(&early, &recv);
+	end_to(&early, IBV_QPS_ERR);
+	expect_of(test, &devices[0], IBV_EVENT_CQ_ERR, cq);
+	check(!ibv_destroy_qp(early.qp), "%s: destroy_qp: %m", test);
+	for (int i = 0; i < cq->cqe; i++)
+		expect(test, cq, RECV, IBV_WC_WR_FLUSH_ERR);
+
+	end_create(&peer, &devices[1], &options);
+	late.qp = qp_on(cq, 2);
+	end_connect(&late, &peer, &default_path);
+	expect_event(test, &devices[0], -1);
+	check(end_state(&late) == IBV_QPS_RTS, "%s: state %d", test,
+	      end_state(&late));
+	post_recv(&peer, &recv);
+	post_send(&late, &send);
+	expect_of(test, &devices[0], IBV_EVENT_QP_FATAL, late.qp);
+	expect_event(test, &devices[0], -1);
+	check(end_state(&late) == IBV_QPS_ERR, "%s: state %d after that", test,
+	      end_state(&late));
+	check(!await(cq, &wc, QUIET_MS), "%s: a completion after the gap",
+	      test);
+	check(!ibv_destroy_qp(late.qp), "%s: destroy_qp: %m", test);
+	end_destroy(&peer);
+	check(!ibv_destroy_cq(cq), "%s: destroy_cq: %m", test);
+}
+
 static void set_limit(struct ibv_srq *srq, uint32_t limit)
 {
 	struct ibv_srq_attr attr = { .srq_limit = limit };
@@ -454,6 +551,8 @@ static const struct {
 	{ "wrong requests", test_request_errors },
 	{ "completion queue overrun", test_cq_overrun },
 	{ "chain of overruns", test_chain },
+	{ "lost completions", test_lost },
+	{ "queue pair of an overrun queue", test_latecomer },
 	{ "limit of a shared receive queue", test_srq_limit },
 	{ "error of a shared receive queue", test_srq_error },
 };

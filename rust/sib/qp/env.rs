@@ -78,6 +78,8 @@ pub(super) struct Events {
     told: u8,
     /// Whether the peer has been heard for the first time on the path in use.
     pub(super) heard: bool,
+    /// Whether a completion is lost, since its queue has overrun.
+    pub(super) lost: bool,
 }
 
 /// All events, in the order in which a consumer gets those of one moment.
@@ -101,7 +103,7 @@ impl Events {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there is none to be told of.
     pub(super) fn is_empty(self) -> bool {
         self.told == 0 && !self.heard
     }
@@ -134,19 +136,25 @@ impl Withheld {
 
     /// Withholds a completion. The slot of its work request may be in use again, so a client that posts whatever fits
     /// may have more complete than there is room for. Then the earlier ones are let go, to keep the order.
-    fn push(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, wc: ib::Wc, solicited: bool) {
+    fn push(
+        &mut self,
+        cx: &mut Cx<'_, QpLock, Off>,
+        qp: &Qp,
+        events: &mut Events,
+        (wc, solicited): (ib::Wc, bool),
+    ) {
         if self.wcs.len() == self.wcs.capacity() {
-            self.release(cx, qp);
+            self.release(cx, qp, events);
         }
         if let Err(full) = self.wcs.push_within_capacity((wc, solicited)) {
-            qp.send_cq.push(cx.reborrow(), full.0 .0, solicited);
+            events.lost |= !qp.send_cq.push(cx.reborrow(), full.0 .0, solicited);
         }
     }
 
     /// Lets go of all completions, in order.
-    pub(super) fn release(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) {
+    pub(super) fn release(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, events: &mut Events) {
         for (wc, solicited) in self.wcs.drain_all() {
-            qp.send_cq.push(cx.reborrow(), wc, solicited);
+            events.lost |= !qp.send_cq.push(cx.reborrow(), wc, solicited);
         }
     }
 
@@ -423,10 +431,12 @@ impl Env for Surroundings<'_> {
         trace::complete(qpn, wc.wr_id, status, false);
         *self.unanswered = 0;
         let wc = wc::translate(&wc, self.qp);
-        if !self.withhold {
-            return self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
+        if self.withhold {
+            self.withheld
+                .push(&mut self.cx, self.qp, self.events, (wc, solicited));
+        } else {
+            self.events.lost |= !self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
         }
-        self.withheld.push(&mut self.cx, self.qp, wc, solicited);
     }
 
     fn complete_recv(&mut self, _slot: RecvSlot, wc: Wc) {
@@ -436,7 +446,7 @@ impl Env for Surroundings<'_> {
         if let Some(index) = self.pkey_index {
             wc.pkey_index = index;
         }
-        self.qp.recv_cq.push(self.cx.reborrow(), wc, solicited);
+        self.events.lost |= !self.qp.recv_cq.push(self.cx.reborrow(), wc, solicited);
     }
 
     fn event(&mut self, event: QpEvent) {

@@ -62,7 +62,7 @@ impl State {
                 damage: None,
                 hops: 0,
             };
-            self.withheld.release(cx, qp);
+            self.withheld.release(cx, qp, &mut self.events);
             // Both ends have agreed on a partition: this answers a segment that was taken.
             let arrival = Arrival {
                 segment,

@@ -297,7 +297,7 @@ impl State {
             false => Wait::Nothing,
         };
         self.transmitter = Some(own);
-        self.withheld.release(cx, qp);
+        self.withheld.release(cx, qp, &mut self.events);
         let more = self.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
             machine.transmitted(env)
         });
