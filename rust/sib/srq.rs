@@ -75,7 +75,7 @@ pub(crate) struct Srq {
 /// Numbers of shared receive queues have 24 bits. Without XRC nobody names a queue by its number.
 const SRQN_MASK: u32 = 0xff_ffff;
 
-/// Makes a shared receive queue.
+/// Makes a shared receive queue, without a limit: that of `init` has no meaning (the manual of `ibv_create_srq`).
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub(crate) fn create(
     let state = State {
         queue,
         max_wr,
-        limit: init.limit,
+        limit: 0,
         broken: false,
     };
     let srq = Tracked::new(try_pin_init!(Srq {
@@ -112,7 +112,7 @@ pub(crate) fn create(
         attr: SrqAttr {
             max_wr,
             max_sge,
-            limit: init.limit,
+            limit: 0,
         },
         map: ring,
     })

@@ -502,6 +502,22 @@ static void test_srq_limit(const char *test)
 	bench_destroy(&bench);
 }
 
+/* A queue is made without a limit: what stands in its attributes means nothing then, as the manual of libibverbs says. */
+static void test_no_limit(const char *test)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = RECVS,
+						    .max_sge = 1,
+						    .srq_limit = 1000000 } };
+	struct ibv_srq *srq = ibv_create_srq(devices[0].pd, &init);
+	struct ibv_srq_attr attr = { .max_wr = 10 * RECVS };
+
+	check(srq, "%s: create_srq: %m", test);
+	check(limit_of(srq) == 0, "%s: limit %u", test, limit_of(srq));
+	check(!ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR),
+	      "%s: modify_srq: %m", test);
+	check(!ibv_destroy_srq(srq), "%s: destroy_srq: %m", test);
+}
+
 /* The ring whose oldest element is the receive with this wr_id. */
 static struct rxe_recv_wqe *receive_in_ring(uint64_t wr_id)
 {
@@ -554,6 +570,7 @@ static const struct {
 	{ "lost completions", test_lost },
 	{ "queue pair of an overrun queue", test_latecomer },
 	{ "limit of a shared receive queue", test_srq_limit },
+	{ "no limit at first", test_no_limit },
 	{ "error of a shared receive queue", test_srq_error },
 };
 
