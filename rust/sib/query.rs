@@ -50,8 +50,8 @@ pub(crate) const REVISION: u32 = 1;
 
 /// Queue pairs of an HCA.
 pub(crate) const MAX_QP: u32 = 16_000;
-/// Work requests of a queue.
-pub(crate) const MAX_QP_WR: u32 = 16_384;
+/// Work requests of a queue. Rings hold one less than a power of two, so that none of this size becomes larger.
+pub(crate) const MAX_QP_WR: u32 = 32_767;
 /// Completion queues of an HCA.
 pub(crate) const MAX_CQ: u32 = 65_535;
 /// Entries of a completion queue.

@@ -466,6 +466,54 @@ static void test_resize_srq(const char *test)
 	bench_destroy(&bench);
 }
 
+/* A queue is as large as its attributes say when it has been made: no larger than any may be, so that they will do for
+ * another one. */
+static void test_largest(const char *test)
+{
+	const struct ibv_device_attr *most = &devices[0].attr;
+	struct ibv_cq *cq = ibv_create_cq(devices[0].context, most->max_cqe,
+					  NULL, NULL, 0);
+	struct ibv_srq_init_attr shared = { .attr = {
+		.max_wr = most->max_srq_wr,
+		.max_sge = 1,
+	} };
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UD,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = most->max_qp_wr,
+			 .max_recv_wr = most->max_qp_wr,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+
+	check(cq, "%s: create_cq: %m", test);
+	check(cq->cqe == most->max_cqe, "%s: %d entries of %d", test, cq->cqe,
+	      most->max_cqe);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_srq *srq = ibv_create_srq(devices[0].pd, &shared);
+		struct ibv_qp *qp = ibv_create_qp(devices[0].pd, &init);
+
+		check(qp, "%s: create_qp with %u sends and %u receives: %m",
+		      test, init.cap.max_send_wr, init.cap.max_recv_wr);
+		check(init.cap.max_send_wr == (uint32_t)most->max_qp_wr &&
+			      init.cap.max_recv_wr == (uint32_t)most->max_qp_wr,
+		      "%s: %u sends and %u receives of %d", test,
+		      init.cap.max_send_wr, init.cap.max_recv_wr,
+		      most->max_qp_wr);
+		check(srq, "%s: create_srq with %u receives: %m", test,
+		      shared.attr.max_wr);
+		check(srq_size(srq) == (uint32_t)most->max_srq_wr,
+		      "%s: %u receives of %d", test, srq_size(srq),
+		      most->max_srq_wr);
+		check(!resize_srq(srq, srq_size(srq)),
+		      "%s: a queue cannot have the size that it has", test);
+		check(!ibv_destroy_qp(qp), "%s: destroy_qp: %m", test);
+		check(!ibv_destroy_srq(srq), "%s: destroy_srq: %m", test);
+	}
+	check(!ibv_destroy_cq(cq), "%s: destroy_cq: %m", test);
+}
+
 /* A notification is for each completion, never for so many of them. */
 static void test_no_count(const char *test)
 {
@@ -559,6 +607,7 @@ static const struct {
 	{ "solicited messages", test_solicited_messages },
 	{ "errors are solicited", test_solicited_errors },
 	{ "size of a shared receive queue", test_resize_srq },
+	{ "the largest queues", test_largest },
 	{ "notifications of several completions", test_no_count },
 };
 
