@@ -290,6 +290,8 @@ pub struct Manager<S: Storage> {
     master: u32,
     /// The port of the one to hand over to.
     handover: u32,
+    /// Somebody did not take the subnet over, though it was to.
+    spurned: bool,
     /// The port of the one that has handed over.
     acknowledge: u32,
     misses: u8,
@@ -332,6 +334,7 @@ impl<S: Storage> Manager<S> {
             rivals: Rivals::NONE,
             master: NONE,
             handover: NONE,
+            spurned: false,
             acknowledge: NONE,
             misses: 0,
             act_count: 0,

@@ -37,7 +37,11 @@ use shapes::{
     Shape, //
 };
 use std::collections::BTreeMap;
-use wire::mad::smp::SmState;
+use wire::mad::method;
+use wire::mad::smp::{
+    attr,
+    SmState, //
+};
 use wire::{
     Guid,
     Lid, //
@@ -515,6 +519,30 @@ fn a_higher_priority_is_handed_the_subnet() {
     world.pass(millis(10_000));
     assert_eq!(world.seats[0].manager.state(), SmState::Master);
     check(&world, 0, false);
+}
+
+/// Who does not take the subnet, though it is to have it, keeps nobody from managing it.
+#[test]
+fn a_subnet_that_is_not_taken_is_managed() {
+    let (mut world, _) = ring(10, 1).build();
+    let first = guid_of(&world, 0);
+    seat(&mut world, (0, 0), 0, first);
+    world.settle(LIMIT);
+    let late = (17, 1);
+    let far = world.cables.far(late).expect("it has a cable");
+    world.unplug(late);
+    world.settle(LIMIT);
+    world.unheard = Some((method::SET, attr::SM_INFO));
+    let guid = guid_of(&world, 15);
+    seat(&mut world, (15, 1), 5, guid);
+    world.pass(millis(2_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+    world.plug(late, far);
+    world.pass(millis(10_000));
+    check(&world, 0, false);
+    world.unheard = None;
+    world.pass(millis(70_000));
+    assert_eq!(states(&world), [SmState::Standby, SmState::Master]);
 }
 
 /// One on a switch yields to one of the same priority at an adapter, and is not given the subnet back at once.

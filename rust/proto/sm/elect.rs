@@ -220,6 +220,7 @@ impl<S: Storage> Manager<S> {
         self.state = SmState::Standby;
         self.master = port;
         self.handover = NONE;
+        self.spurned = false;
         self.misses = 0;
         self.ready = false;
         self.phase = Phase::Idle;
@@ -232,6 +233,7 @@ impl<S: Storage> Manager<S> {
         self.state = SmState::Master;
         self.courtesy = false;
         self.handover = NONE;
+        self.spurned = false;
         self.lids.clear(&mut self.topology);
         self.rewrite_all();
     }

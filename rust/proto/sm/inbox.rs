@@ -162,6 +162,10 @@ impl<S: Storage> Manager<S> {
             Ask::Manager if self.state == SmState::Standby => self.rediscover(now),
             // One that does not answer is no subnet manager.
             Ask::Manager | Ask::Acknowledge => {}
+            Ask::Handover => {
+                self.spurned = true;
+                self.report.trouble = true;
+            }
             Ask::Prune(part) | Ask::Graft(part) => {
                 let row = self.row_of(errand.port);
                 self.multicast.doubt(row, part);

@@ -289,8 +289,8 @@ impl<S: Storage> Manager<S> {
                 if !self.decide() {
                     return self.start_watch(now);
                 }
-                // What is to be handed over is left as it is.
-                if self.handover == NONE {
+                // What is to be handed over is left as it is, but not for who does not take it.
+                if self.handover == NONE || self.spurned {
                     Phase::Assign
                 } else {
                     Phase::Announce
