@@ -430,7 +430,7 @@ impl Driver for Sib {
         init: &SrqAttr,
         user: bool,
     ) -> Result<NewSrq<Self::Srq>> {
-        srq::create(&pd.hca, upcall, init, user)
+        srq::create(pd, upcall, init, user)
     }
 
     fn modify_srq(

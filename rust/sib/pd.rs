@@ -2,8 +2,8 @@
 
 //! Protection domains: the keys and address handles that their queue pairs may name.
 //!
-//! Keys are looked up in the protection domain of the queue pair that uses them, so one domain
-//! cannot reach the memory of another, whatever it guesses.
+//! Keys are looked up in the protection domain of the queue pair that uses them, and those of receives in that of
+//! their queue, so one domain cannot reach the memory of another, whatever it guesses.
 
 use crate::{
     ah::Ah,

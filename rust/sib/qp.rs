@@ -427,6 +427,14 @@ impl Qp {
         core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)
     }
 
+    /// What the keys of its receives are of.
+    fn recv_pd(&self) -> &Pd {
+        match &self.srq {
+            Some(srq) => &srq.pd,
+            None => &self.pd,
+        }
+    }
+
     /// Whether it takes receives from `srq`.
     fn takes_from(&self, srq: &Srq) -> bool {
         self.srq

@@ -5,8 +5,8 @@
 //! Source: IBA "Shared Receive Queue".
 
 use crate::{
-    hca::Hca,
     payload::MAX_SGE,
+    pd::Pd,
     qp::recv::{
         RecvEntry,
         RecvQueue,
@@ -62,6 +62,8 @@ struct State {
 #[pin_data]
 pub(crate) struct Srq {
     upcall: SrqUpcall,
+    /// What the keys of its receives are of, whichever queue pair takes them.
+    pub(crate) pd: Arc<Pd>,
     max_sge: u32,
     /// The client is to be told that the limit is reached.
     due: Atomic<bool>,
@@ -81,7 +83,7 @@ const SRQN_MASK: u32 = 0xff_ffff;
 ///
 /// `EINVAL` for a size that is not offered; `ENOMEM`, also if the device has as many as it may have.
 pub(crate) fn create(
-    hca: &Hca,
+    pd: &Arc<Pd>,
     upcall: SrqUpcall,
     init: &SrqAttr,
     user: bool,
@@ -89,7 +91,7 @@ pub(crate) fn create(
     if !(1..=MAX_QP_WR).contains(&init.max_wr) || init.max_sge > MAX_SGE as u32 {
         return Err(EINVAL);
     }
-    let share = hca.srqs.take()?;
+    let share = pd.hca.srqs.take()?;
     let max_sge = init.max_sge.max(1);
     let (queue, max_wr, ring) = RecvQueue::new(init.max_wr, max_sge, user)?;
     let state = State {
@@ -100,6 +102,7 @@ pub(crate) fn create(
     };
     let srq = Tracked::new(try_pin_init!(Srq {
         upcall,
+        pd: pd.clone(),
         max_sge,
         due: Atomic::new(false),
         failed: Atomic::new(false),

@@ -410,11 +410,75 @@ static void test_longest(const char *test)
 	close(file);
 }
 
+/* The keys of receives are of the domain of their queue, which may be shared by queue pairs of others. */
+static void test_domains(const char *test)
+{
+	const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = 1,
+		.recv_depth = 2,
+		.sges = 1,
+		.signal_all = true,
+		.with_srq = true,
+	};
+	struct ibv_pd *other = ibv_alloc_pd(devices[1].context);
+	uint8_t *from = memory_of(4096), *to = memory_of(4096);
+	struct ibv_mr *from_mr = reg(0, from, 4096), *to_mr[2];
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
+	};
+	struct ibv_sge source = { (uintptr_t)from, 4096, from_mr->lkey };
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND,
+				    .sg_list = &source,
+				    .num_sge = 1 };
+	struct end a, b;
+
+	check(other, "alloc_pd: %m");
+	to_mr[0] = reg(1, to, 4096);
+	to_mr[1] = ibv_reg_mr(other, to, 4096, ALL_ACCESS);
+	check(to_mr[1], "reg_mr: %m");
+	end_create(&a, &devices[0], &options);
+	end_create(&b, &devices[1], &options);
+	check(!ibv_destroy_qp(b.qp), "destroy_qp: %m");
+	init.send_cq = b.send_cq;
+	init.recv_cq = b.recv_cq;
+	init.srq = b.srq;
+	b.qp = ibv_create_qp(other, &init);
+	check(b.qp, "%s: create_qp: %m", test);
+	end_connect(&a, &b, &default_path);
+	memset(from, 0x5a, 4096);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge room = { (uintptr_t)to, 4096, to_mr[i]->lkey };
+		struct ibv_recv_wr recv = { .wr_id = 10 + i,
+					    .sg_list = &room,
+					    .num_sge = 1 };
+
+		send.wr_id = i;
+		post_recv(&b, &recv);
+		post_send(&a, &send);
+		expect(test, b.recv_cq, 10 + i,
+		       i ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
+		expect(test, a.send_cq, i,
+		       i ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS);
+		check(!memcmp(from, to, 4096), "%s: wrong bytes", test);
+	}
+	end_destroy(&a);
+	end_destroy(&b);
+	check(!ibv_dereg_mr(from_mr) && !ibv_dereg_mr(to_mr[0]) &&
+		      !ibv_dereg_mr(to_mr[1]),
+	      "dereg_mr: %m");
+	check(!ibv_dealloc_pd(other), "dealloc_pd: %m");
+	munmap(from, 4096);
+	munmap(to, 4096);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(const char *name);
 } tests[] = {
 	{ "keys", test_keys },
+	{ "receives of another domain", test_domains },
 	{ "writes to a queue pair in error", test_barrier },
 	{ "answers to a queue pair in error", test_barrier_of_reads },
 	{ "region gone under writes", test_dereg },

@@ -20,6 +20,7 @@ use crate::{
         Piece,
         Source, //
     },
+    pd::Pd,
     qp::recv::{
         RecvEntry,
         RecvQueue,
@@ -189,10 +190,10 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// Copies `len` bytes of the packet from `skip` on to the buffers of a list, from their byte
+    /// Copies the first `len` bytes of `source` to the buffers of a list, whose keys are of `pd`, from their byte
     /// `offset` on.
     fn scatter(
-        (qp, need): (&Qp, &mut Need),
+        (qp, pd, need): (&Qp, &Pd, &mut Need),
         cx: &mut Cx<'_, QpLock, Off>,
         list: &[Sge],
         mut offset: u32,
@@ -212,7 +213,7 @@ impl Surroundings<'_> {
             }
             let part = left.min(sge.length.wrapping_sub(offset));
             let space = qp.space.as_ref();
-            let piece = qp.pd.local(cx.reborrow(), space, sge, (offset, part), true);
+            let piece = pd.local(cx.reborrow(), space, sge, (offset, part), true);
             match piece.map_err(|miss| need.local(miss)) {
                 Ok(piece) if !absent => {
                     let region = piece.region().ok_or(WcStatus::LocProtErr)?;
@@ -277,7 +278,7 @@ impl Env for Surroundings<'_> {
     fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         let list = self.entry.sges();
         Self::scatter(
-            (self.qp, &mut self.absence.taking),
+            (self.qp, self.qp.recv_pd(), &mut self.absence.taking),
             &mut self.cx,
             list,
             offset,
@@ -294,7 +295,7 @@ impl Env for Surroundings<'_> {
         let list = self.entry.sges();
         let source = Source::Bytes(&bytes);
         Self::scatter(
-            (self.qp, &mut self.absence.taking),
+            (self.qp, self.qp.recv_pd(), &mut self.absence.taking),
             &mut self.cx,
             list,
             0,
@@ -383,7 +384,7 @@ impl Env for Surroundings<'_> {
     fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         match self.sends.payload(slot) {
             Payload::Gather(list) => Self::scatter(
-                (self.qp, &mut self.absence.taking),
+                (self.qp, &self.qp.pd, &mut self.absence.taking),
                 &mut self.cx,
                 list,
                 offset,
@@ -401,7 +402,7 @@ impl Env for Surroundings<'_> {
                 let source = Source::Bytes(&bytes);
                 let len = bytes.len() as u32;
                 Self::scatter(
-                    (self.qp, &mut self.absence.taking),
+                    (self.qp, &self.qp.pd, &mut self.absence.taking),
                     &mut self.cx,
                     list,
                     0,
