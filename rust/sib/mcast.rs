@@ -43,9 +43,14 @@ pub(crate) struct Groups {
     next: u64,
 }
 
-/// A place in a walk over the members of a group.
+/// A place in a walk over the members that a group has when the walk begins: who joins later, be it again, is not among
+/// them, and does not make it longer.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Cursor(u64);
+pub(crate) struct Cursor {
+    serial: u64,
+    /// That of the first member who comes too late.
+    end: Option<u64>,
+}
 
 impl Groups {
     /// No members.
@@ -65,13 +70,15 @@ impl Groups {
         lid: Lid,
         gid: Gid,
     ) -> Option<Held<Qp>> {
-        let from = self.members.partition_point(|m| m.serial <= cursor.0);
+        let end = *cursor.end.get_or_insert(self.next);
+        let from = self.members.partition_point(|m| m.serial <= cursor.serial);
         let member = self
             .members
             .get(from..)?
             .iter()
+            .take_while(|m| m.serial < end)
             .find(|m| m.qp.port() == port && m.lid == lid && m.gid == gid)?;
-        cursor.0 = member.serial;
+        cursor.serial = member.serial;
         member.qp.try_clone()
     }
 

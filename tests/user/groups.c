@@ -2,7 +2,8 @@
 /*
  * A datagram is for a multicast group if it has a multicast LID, the queue pair 0xffffff, and a
  * GRH, and for a queue pair if it has neither of the first two. With one of them alone, or without
- * the GRH, it is for nobody. A queue pair may become a member before it has a port.
+ * the GRH, it is for nobody. A queue pair may become a member before it has a port. One that
+ * leaves the group and joins it again gets each datagram once.
  *
  *     groups DEVICE
  *
@@ -13,6 +14,7 @@
 #include "common.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 
 #define MESSAGE 64u
 #define ROOM (GRH_BYTES + MESSAGE)
@@ -21,6 +23,9 @@
 #define GROUP_QPN 0xffffffu
 #define DUE_MS 20000
 #define QUIET_MS 200
+/* Other members of a group, which a datagram takes a while to reach, and datagrams. */
+#define OTHERS 250
+#define ROUNDS 4
 
 enum { SENDER, MEMBER, OUTSIDER, ENDS };
 
@@ -80,14 +85,93 @@ static void expect(struct ibv_ah *way, uint32_t qpn, int taker)
 	      discarded() - before);
 }
 
+static const struct end_options options = {
+	.type = IBV_QPT_UD,
+	.send_depth = 1,
+	.recv_depth = DEPTH,
+	.sges = 1,
+};
+
+/* Makes an end that can receive. */
+static void make(struct end *end, bool is_member)
+{
+	end_create(end, &device, &options);
+	check(!is_member || !ibv_attach_mcast(end->qp, &group, MLID),
+	      "attach_mcast: %m");
+	end_to_init(end, &default_path);
+	end_to_rtr(end, end, &default_path);
+	end_to_rts(end, &default_path);
+}
+
+static void fill(struct end *end)
+{
+	for (uint32_t slot = 0; slot < DEPTH; slot++) {
+		struct ibv_sge room = { (uintptr_t)memory + slot * ROOM, ROOM,
+					mr->lkey };
+		struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 };
+
+		post_recv(end, &recv);
+	}
+}
+
+static void *send_to(void *way)
+{
+	struct ibv_sge sge = { (uintptr_t)memory, MESSAGE, mr->lkey };
+	struct ibv_send_wr send = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .ah = way,
+			   .remote_qpn = GROUP_QPN,
+			   .remote_qkey = QKEY },
+	};
+
+	post_send(&ends[SENDER], &send);
+	return NULL;
+}
+
+/* The member that gets a datagram first leaves, and joins again behind the others before all of these have it. */
+static void rejoin(struct ibv_ah *to_group)
+{
+	static struct end members[OTHERS];
+	struct ibv_wc wc;
+
+	for (int at = 0; at < OTHERS; at++) {
+		make(&members[at], true);
+		fill(&members[at]);
+	}
+	for (int round = 0; round < ROUNDS; round++) {
+		struct end *restless = &members[round];
+		pthread_t sender;
+
+		check(!pthread_create(&sender, NULL, send_to, to_group),
+		      "pthread_create");
+		while (!ibv_poll_cq(restless->recv_cq, 1, &wc))
+			;
+		check(!ibv_detach_mcast(restless->qp, &group, MLID) &&
+			      !ibv_attach_mcast(restless->qp, &group, MLID),
+		      "detach_mcast, attach_mcast: %m");
+		pthread_join(sender, NULL);
+		check(await(ends[SENDER].send_cq, &wc, DUE_MS) &&
+			      wc.status == IBV_WC_SUCCESS,
+		      "a send does not succeed");
+		for (int at = 0; at < OTHERS; at++)
+			check(at == round ||
+				      await(members[at].recv_cq, &wc, DUE_MS),
+			      "datagram %d does not reach member %d", round, at);
+		check(!await(restless->recv_cq, &wc, QUIET_MS),
+		      "who has joined again gets datagram %d twice", round);
+	}
+	for (int at = 0; at < OTHERS; at++) {
+		check(!ibv_detach_mcast(members[at].qp, &group, MLID),
+		      "detach_mcast: %m");
+		end_destroy(&members[at]);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	const struct end_options options = {
-		.type = IBV_QPT_UD,
-		.send_depth = 1,
-		.recv_depth = DEPTH,
-		.sges = 1,
-	};
 	struct ibv_ah *to_group, *to_port, *to_lid;
 
 	check(argc == 2, "usage: groups DEVICE");
@@ -95,21 +179,9 @@ int main(int argc, char **argv)
 	mr = ibv_reg_mr(device.pd, memory, sizeof(memory), ALL_ACCESS);
 	check(mr, "reg_mr: %m");
 	for (int at = 0; at < ENDS; at++) {
-		end_create(&ends[at], &device, &options);
-		check(at != MEMBER ||
-			      !ibv_attach_mcast(ends[at].qp, &group, MLID),
-		      "attach_mcast: %m");
-		end_to_init(&ends[at], &default_path);
-		end_to_rtr(&ends[at], &ends[at], &default_path);
-		end_to_rts(&ends[at], &default_path);
-		for (uint32_t slot = 0; at != SENDER && slot < DEPTH; slot++) {
-			struct ibv_sge room = { (uintptr_t)memory + slot * ROOM,
-						ROOM, mr->lkey };
-			struct ibv_recv_wr recv = { .sg_list = &room,
-						    .num_sge = 1 };
-
-			post_recv(&ends[at], &recv);
-		}
+		make(&ends[at], at == MEMBER);
+		if (at != SENDER)
+			fill(&ends[at]);
 	}
 	to_group = way_to(MLID, true);
 	to_lid = way_to(MLID, false);
@@ -123,6 +195,7 @@ int main(int argc, char **argv)
 	expect(to_lid, GROUP_QPN, ENDS);
 	check(!ibv_detach_mcast(ends[MEMBER].qp, &group, MLID),
 	      "detach_mcast: %m");
+	rejoin(to_group);
 	check(!ibv_destroy_ah(to_group) && !ibv_destroy_ah(to_port) &&
 		      !ibv_destroy_ah(to_lid),
 	      "destroy_ah: %m");
