@@ -31,6 +31,7 @@ use rdma::cm::api::{
 use rdma::new_work;
 use rdma::sync::{
     Cx,
+    NoIoMutex,
     Sleepable,
     Unlocked, //
 };
@@ -69,7 +70,7 @@ pub(crate) struct Client {
     purpose: Mutex<Purpose>,
     /// The innermost lock but for those of queues.
     #[pin]
-    state: Mutex<State>,
+    state: NoIoMutex<State>,
     #[pin]
     work: Work<Client>,
 }
@@ -97,14 +98,14 @@ impl Client {
                 device,
                 handle,
                 purpose <- new_mutex!(purpose, "Client::purpose"),
-                state <- new_mutex!(
+                state <- NoIoMutex::new(new_mutex!(
                     State {
                         stage,
                         events: Mailbox::new(),
                         requests: KVec::new(),
                     },
                     "Client::state"
-                ),
+                )),
                 work <- new_work!("Client::work"),
             }),
             GFP_KERNEL_ACCOUNT,

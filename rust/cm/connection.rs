@@ -21,10 +21,7 @@ use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
-use kernel::sync::{
-    Arc,
-    Mutex, //
-};
+use kernel::sync::Arc;
 use proto::cm::{
     Action,
     Attributes,
@@ -51,6 +48,7 @@ use rdma::new_work;
 use rdma::sync::{
     Cx,
     IrqsOn,
+    NoIoMutex,
     Sleepable,
     Unlocked, //
 };
@@ -90,7 +88,7 @@ pub(crate) struct Connection {
     shared: Arc<Shared>,
     device: Arc<Device>,
     #[pin]
-    inner: Mutex<Inner>,
+    inner: NoIoMutex<Inner>,
     /// Expires when the machine wants to be ticked, and wakes the worker.
     #[pin]
     clock: Timer<Connection>,
@@ -155,7 +153,7 @@ impl Connection {
                 bound: Bound::new(),
                 shared,
                 device,
-                inner <- new_mutex!(
+                inner <- NoIoMutex::new(new_mutex!(
                     Inner {
                         conn,
                         consumer: None,
@@ -164,7 +162,7 @@ impl Connection {
                         is_over: false,
                     },
                     "Connection::inner"
-                ),
+                )),
                 clock <- Timer::new(),
                 work <- new_work!("Connection::work"),
             }),

@@ -6,16 +6,14 @@ use crate::params;
 use crate::watch::Level;
 use kernel::new_mutex;
 use kernel::prelude::*;
-use kernel::sync::{
-    Arc,
-    Mutex, //
-};
+use kernel::sync::Arc;
 use proto::cm::watch::{
     Choice,
     Wishes, //
 };
 use proto::cm::LapTiming;
 use rdma::cm::Adapter;
+use rdma::sync::NoIoMutex;
 
 /// Whose connections are made on an HCA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +76,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Policy {
     name: KVec<u8>,
     #[pin]
-    wanted: Mutex<Wanted>,
+    wanted: NoIoMutex<Wanted>,
 }
 
 impl Policy {
@@ -96,7 +94,7 @@ impl Policy {
         Arc::pin_init(
             pin_init!(Self {
                 name: owned,
-                wanted <- new_mutex!(wanted, "Policy::wanted"),
+                wanted <- NoIoMutex::new(new_mutex!(wanted, "Policy::wanted")),
             }),
             GFP_KERNEL,
         )
@@ -155,7 +153,7 @@ impl Wanted {
 #[pin_data]
 pub(crate) struct Policies {
     #[pin]
-    list: Mutex<KVec<Arc<Policy>>>,
+    list: NoIoMutex<KVec<Arc<Policy>>>,
 }
 
 impl Policies {
@@ -163,7 +161,7 @@ impl Policies {
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                list <- new_mutex!(KVec::new(), "Policies::list"),
+                list <- NoIoMutex::new(new_mutex!(KVec::new(), "Policies::list")),
             }),
             GFP_KERNEL,
         )

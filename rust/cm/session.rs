@@ -27,6 +27,7 @@ use rdma::call::Call;
 use rdma::chardev;
 use rdma::sync::{
     Cx,
+    NoIo,
     Sleepable,
     Unlocked, //
 };
@@ -167,6 +168,7 @@ pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     #[pin]
     pub(crate) ids: Mutex<Ids>,
+    /// Who takes it allocates in a scope of [`NoIo`], as for a [`NoIoMutex`](rdma::sync::NoIoMutex).
     #[pin]
     events: Mutex<Mailbox>,
     #[pin]
@@ -176,6 +178,7 @@ pub(crate) struct Session {
 impl Session {
     /// Adds an event. If there is no memory for it, it is lost.
     fn push(&self, event: abi::Event) {
+        let _scope = NoIo::begin();
         let Ok(event) = KBox::new(event, GFP_KERNEL_ACCOUNT) else {
             return;
         };
@@ -209,6 +212,7 @@ impl Session {
     /// Keeps an event that the program could not be given: it is the next one again. If there is no memory for it, it is
     /// lost.
     pub(crate) fn put_back(&self, age: u64, event: KBox<abi::Event>) {
+        let _scope = NoIo::begin();
         // Whoever destroys an identifier takes it away first, and forgets its events then.
         let mut ids = self.ids.lock();
         if ids.get(event.id).is_err() {

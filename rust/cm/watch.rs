@@ -36,10 +36,7 @@ use kernel::sync::atomic::{
     Atomic,
     Relaxed, //
 };
-use kernel::sync::{
-    Arc,
-    Mutex, //
-};
+use kernel::sync::Arc;
 use level::withhold;
 use proto::cm::watch::{
     Progress,
@@ -71,6 +68,7 @@ use rdma::sync::{
     DevWq,
     IrqsOn,
     LevelLock,
+    NoIoMutex,
     Sleepable,
     Unlocked, //
 };
@@ -141,7 +139,7 @@ pub(crate) struct Watch {
     #[pin]
     inbox: LevelLock<Inbox, DevWq>,
     #[pin]
-    table: Mutex<Table>,
+    table: NoIoMutex<Table>,
     tally: Tally,
     queue: Queue,
     #[pin]
@@ -178,10 +176,10 @@ impl Watch {
                 tid_high,
                 policies,
                 inbox <- LevelLock::new(inbox),
-                table <- new_mutex!(
+                table <- NoIoMutex::new(new_mutex!(
                     Table::new(),
                     "Watch::table"
-                ),
+                )),
                 tally: Tally {
                     questions: Count::new(),
                     answers: Count::new(),

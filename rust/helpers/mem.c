@@ -4,6 +4,7 @@
 #include <linux/kmemleak.h>
 #include <linux/mm.h>
 #include <linux/scatterlist.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/ib_umem.h>
@@ -92,4 +93,19 @@ int sib_helper_map_pages(struct vm_area_struct *vma, void *pages)
 		pages += PAGE_SIZE;
 	}
 	return ret;
+}
+
+unsigned int sib_helper_no_io_begin(void)
+{
+	return memalloc_noio_save();
+}
+
+void sib_helper_no_io_end(unsigned int before)
+{
+	memalloc_noio_restore(before);
+}
+
+bool sib_helper_may_wait_for_io(void)
+{
+	return current_gfp_context(GFP_KERNEL) & __GFP_IO;
 }

@@ -14,6 +14,9 @@ size_t sib_helper_umem_page_addresses(struct ib_umem *umem, void **addresses,
 void *sib_helper_alloc_pages(size_t count);
 void *sib_helper_alloc_bulk(size_t size);
 void sib_helper_vfree(const void *addr);
+unsigned int sib_helper_no_io_begin(void);
+void sib_helper_no_io_end(unsigned int before);
+bool sib_helper_may_wait_for_io(void);
 int sib_helper_map_pages(struct vm_area_struct *vma, void *pages);
 
 #endif

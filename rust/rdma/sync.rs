@@ -30,6 +30,7 @@ mod cx;
 mod gate;
 mod level;
 mod lock;
+mod no_io;
 mod tracked;
 
 pub(crate) use anchor::lend;
@@ -66,6 +67,11 @@ pub use level::{
 pub use lock::{
     Guard,
     LevelLock, //
+};
+pub use no_io::{
+    NoIo,
+    NoIoGuard,
+    NoIoMutex, //
 };
 pub use tracked::{
     Held,

@@ -8,6 +8,7 @@ use crate::ib::QpEvent;
 use crate::sync::{
     Cx,
     Gate,
+    NoIo,
     Sleepable,
     Unlocked, //
 };
@@ -139,6 +140,8 @@ impl Run for QpLink {
         let Some(_pass) = this.gate.enter() else {
             return;
         };
+        // The end of the queue pair waits for this.
+        let _scope = NoIo::begin();
         let due = this.due.xchg(0, Full);
         for event in ORDER {
             if due & bit(event) != 0 {
