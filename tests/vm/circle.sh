@@ -75,8 +75,9 @@ run user unreliable sib1 sib3 ud $MESSAGES 0
 errors=$(($(counted PortRcvSwitchRelayErrors) - errors))
 sent=$(($(counted PortXmitPkts) - sent))
 printf '%d packets sent, %d errors\n' $sent $errors
-[ $errors -ge $MESSAGES ] || fail "they were not counted"
-[ $sent -ge $((errors * CABLES)) ] || fail "they have not gone round"
+# Few get lost on the way.
+[ $((10 * errors)) -ge $((9 * MESSAGES)) ] || fail "they were not counted"
+[ $((10 * sent)) -ge $((9 * MESSAGES * CABLES)) ] || fail "they have not gone round"
 [ $sent -le $((errors * CABLES + OTHERS)) ] || fail "they have gone round for longer"
 pair sib1 sib2 ibv_rc_pingpong -n 50
 
