@@ -53,8 +53,7 @@ static struct ibv_ah *way_to(uint16_t lid, bool is_group)
 	return way;
 }
 
-/* Sends a datagram there; whether just `taker` gets it, or nobody. */
-static void expect(struct ibv_ah *way, uint32_t qpn, int taker)
+static void send_datagram(struct ibv_ah *way, uint32_t qpn)
 {
 	struct ibv_sge sge = { (uintptr_t)memory, MESSAGE, mr->lkey };
 	struct ibv_send_wr send = {
@@ -64,10 +63,17 @@ static void expect(struct ibv_ah *way, uint32_t qpn, int taker)
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.ud = { .ah = way, .remote_qpn = qpn, .remote_qkey = QKEY },
 	};
+
+	post_send(&ends[SENDER], &send);
+}
+
+/* Sends a datagram there; whether just `taker` gets it, or nobody. */
+static void expect(struct ibv_ah *way, uint32_t qpn, int taker)
+{
 	uint64_t before = discarded();
 	struct ibv_wc wc;
 
-	post_send(&ends[SENDER], &send);
+	send_datagram(way, qpn);
 	check(await(ends[SENDER].send_cq, &wc, DUE_MS) &&
 		      wc.status == IBV_WC_SUCCESS,
 	      "a send does not succeed");
@@ -114,20 +120,9 @@ static void fill(struct end *end)
 	}
 }
 
-static void *send_to(void *way)
+static void *send_to_group(void *way)
 {
-	struct ibv_sge sge = { (uintptr_t)memory, MESSAGE, mr->lkey };
-	struct ibv_send_wr send = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.ud = { .ah = way,
-			   .remote_qpn = GROUP_QPN,
-			   .remote_qkey = QKEY },
-	};
-
-	post_send(&ends[SENDER], &send);
+	send_datagram(way, GROUP_QPN);
 	return NULL;
 }
 
@@ -145,7 +140,8 @@ static void rejoin(struct ibv_ah *to_group)
 		struct end *restless = &members[round];
 		pthread_t sender;
 
-		check(!pthread_create(&sender, NULL, send_to, to_group),
+		check(!pthread_create(&sender, NULL, send_to_group,
+					to_group),
 		      "pthread_create");
 		while (!ibv_poll_cq(restless->recv_cq, 1, &wc))
 			;

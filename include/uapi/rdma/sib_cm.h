@@ -234,7 +234,7 @@ enum sib_cm_fact {
 	/* The queue pair has heard its peer: IBV_EVENT_COMM_EST. */
 	SIB_CM_COMM_EST,
 	/* The queue pair has gone over to the alternate path: IBV_EVENT_PATH_MIG. Nothing new if MIGRATED was told, or the
-	 * HCA knows better.
+	 * queue pair is on the path that the connection has.
 	 */
 	SIB_CM_PATH_MIG,
 	/* The peer has been heard on the path that the queue pair has gone over to. Devices of sib tell that

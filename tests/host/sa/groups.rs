@@ -639,6 +639,21 @@ fn who_is_in_a_group_is_told_to_the_trusted() {
     assert_eq!(other, Err(status::NO_RECORDS));
 }
 
+/// Puts a subnet manager with more storage in the place of the one at node 0.
+fn enlarge(world: &mut World) {
+    let config = proto::sm::Config::new(guid_of(world, 0));
+    let limits = crate::nodes::Limits {
+        nodes: 64,
+        switches: 32,
+        ports: 512,
+        lids: 128,
+        mlids: crate::nodes::MLIDS,
+    };
+    let seat = &mut world.seats[0];
+    seat.manager = crate::nodes::manager(config, limits);
+    seat.agent.as_mut().expect("it is there").renew();
+}
+
 /// A subnet manager with more storage takes over what ports have asked for.
 #[test]
 fn another_manager() {
@@ -647,17 +662,7 @@ fn another_manager() {
         join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
     }
     world.settle(LIMIT);
-    let config = proto::sm::Config::new(guid_of(&world, 0));
-    let limits = crate::nodes::Limits {
-        nodes: 64,
-        switches: 32,
-        ports: 512,
-        lids: 128,
-        mlids: crate::nodes::MLIDS,
-    };
-    world.seats[0].manager = crate::nodes::manager(config, limits);
-    let agent = world.seats[0].agent.as_mut().expect("it is there");
-    agent.renew();
+    enlarge(&mut world);
     // Its nodes are not where they were.
     let (a, b) = world.cables.of(0).next().expect("it has cables");
     world.unplug(a);
@@ -691,17 +696,7 @@ fn who_is_behind_a_switch_without_room() {
     world.plug((between, 2), far);
     world.settle(LIMIT);
     assert!(world.seats[0].manager.report().no_room);
-    let config = proto::sm::Config::new(guid_of(&world, 0));
-    let limits = crate::nodes::Limits {
-        nodes: 64,
-        switches: 32,
-        ports: 512,
-        lids: 128,
-        mlids: crate::nodes::MLIDS,
-    };
-    world.seats[0].manager = crate::nodes::manager(config, limits);
-    let agent = world.seats[0].agent.as_mut().expect("it is there");
-    agent.renew();
+    enlarge(&mut world);
     world.sweep(0);
     world.settle(LIMIT);
     let told = join(&mut world, ports[0], name(1), JOIN_FULL).expect("it is in");
