@@ -66,7 +66,8 @@ pub use qp::{
     ModifyError,
     PostError,
     Qp,
-    RxDrop, //
+    RxDrop,
+    FLUSH_BATCH, //
 };
 pub use qp_state::{
     AttrMask,

@@ -10,6 +10,7 @@
 //! - [`post`]: work requests.
 //! - [`transmit`]: segments that leave.
 //! - [`local`]: operations that are for this side alone.
+//! - [`fail`]: errors that the device finds, and the end of a device.
 //! - [`absence`]: memory that is not there when it is needed.
 //! - [`Qp::receive`], [`Expire`]: segments that arrive, and time that passes.
 //!
@@ -19,6 +20,7 @@
 mod absence;
 mod create;
 mod env;
+mod fail;
 mod flight;
 mod local;
 mod modify;
@@ -34,6 +36,7 @@ pub(crate) use create::{
     create,
     destroy, //
 };
+pub(crate) use fail::flush_users;
 pub(crate) use modify::{
     modify,
     query, //
@@ -73,6 +76,7 @@ use env::{
     Surroundings,
     Withheld, //
 };
+use fail::fail_where;
 use kernel::{
     prelude::*,
     sync::{
@@ -503,7 +507,7 @@ impl Qp {
         if has_output {
             run.push(qp);
         }
-        qp.deliver(cx, irqs, events);
+        Self::deliver(qp, cx, irqs, events);
     }
 
     /// Tells details.
@@ -563,18 +567,17 @@ impl Qp {
     }
 
     /// Tells the clients what has happened.
-    fn report(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
-        let events = core::mem::take(&mut cx.lock(&self.state).events);
-        self.deliver(cx, irqs, events);
+    fn report(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let events = core::mem::take(&mut cx.lock(&qp.state).events);
+        Self::deliver(qp, cx, irqs, events);
     }
 
     /// Tells the clients of `events`, and that there are completions. A queue pair that has lost one goes to the error
     /// state: it may have come to its queue when that had overrun already.
-    fn deliver(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
-        self.tell(cx, irqs, events);
-        if events.lost && self.fail(cx, Some(machine::QpEvent::Fatal)) {
-            let events = core::mem::take(&mut cx.lock(&self.state).events);
-            self.tell(cx, irqs, events);
+    fn deliver(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
+        qp.tell(cx, irqs, events);
+        if events.lost {
+            Self::fail_and_flush(qp, cx);
         }
     }
 
@@ -598,83 +601,10 @@ impl Qp {
         }
     }
 
-    /// Moves the queue pair to the error state for a reason of the device's, unless it is there already or has
-    /// nothing to do with the reason yet; returns whether it has. The client is told of `event`.
-    fn fail(&self, cx: &mut Cx<'_, Unlocked>, event: Option<machine::QpEvent>) -> bool {
-        let mut guard = cx.lock(&self.state);
-        let (state, cx) = guard.split();
-        if matches!(state.machine.state(), QpState::Reset | QpState::Err) {
-            return false;
-        }
-        state.with_machine(self, cx, Source::Bytes(&[]), |machine, env| {
-            machine.to_error(env);
-            if let Some(event) = event {
-                machine::Env::event(env, event);
-            }
-        });
-        self.watch(state);
-        true
-    }
-
     /// Whether it is of a program.
     fn is_user(&self) -> bool {
         self.space.is_none()
     }
-}
-
-/// Calls `act` with each queue pair of `hca` that is `concerned`, which is asked under the lock of the HCA.
-fn for_each(
-    cx: &mut Cx<'_, Unlocked>,
-    hca: &Hca,
-    concerned: impl Fn(&Qp) -> bool,
-    act: impl Fn(&mut Cx<'_, Unlocked>, Held<Qp>),
-) {
-    let mut index = 0;
-    loop {
-        let qp = {
-            let state = cx.lock(&hca.state);
-            let Some((at, qp)) = state.qps.next(index) else {
-                return;
-            };
-            index = at.wrapping_add(1);
-            if concerned(qp) {
-                qp.try_clone()
-            } else {
-                None
-            }
-        };
-        if let Some(qp) = qp {
-            act(cx, qp);
-        }
-    }
-}
-
-/// Moves queue pairs to the error state because a queue of theirs is in error (IBA "Completion Queue Errors",
-/// "Shared Receive Queue Errors").
-///
-/// What comes of it is told by workers: it may lead to an error of another queue, and so on, as far as clients
-/// like to chain queues and queue pairs.
-fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> bool) {
-    for_each(cx, hca, concerned, |cx, qp| {
-        if qp.fail(cx, Some(machine::QpEvent::Fatal)) {
-            Qp::schedule(qp);
-        }
-    });
-}
-
-/// Completes the work of all queue pairs of programs, whose device goes, by flushing it. They find that in their
-/// queues, which stay mapped, when they have lost everything else. From now on none of them gets into use.
-pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Hca) {
-    let irqs = sleepable.irqs_on();
-    hca.end();
-    for_each(cx, hca, Qp::is_user, |cx, qp| {
-        if qp.fail(cx, None) {
-            RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
-        }
-        // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
-        // error state before.
-        create::settle(cx, sleepable, &qp);
-    });
 }
 
 impl Run for Qp {
@@ -710,13 +640,10 @@ impl Expire for Qp {
             state.with_machine(this, cx, Source::Bytes(&[]), |machine, env| {
                 let lapse = machine.on_timeout(now, env);
                 this.note(counters::of_lapse(lapse));
-                if machine.state() == QpState::Err {
-                    machine.flush_recv(env);
-                }
             });
             this.watch(state);
         }
-        this.report(&mut cx, irqs);
+        Qp::report(this, &mut cx, irqs);
         RunQueue::with(&mut cx, irqs, |cx, run| Qp::transmit(this, cx, irqs, run));
     }
 }

@@ -124,8 +124,6 @@ pub struct QpConfig {
     pub max_unacked: u32,
     /// What the peer may do.
     pub access: AccessFlags,
-    /// Receive work requests that the receive queue holds at most. Bounds a flush.
-    pub recv_depth: u32,
     /// Whether receive work requests come from a shared receive queue.
     pub srq: bool,
     /// Whether a drained send queue is reported ([`QpEvent::SqDrained`](super::QpEvent::SqDrained)).

@@ -2,6 +2,8 @@
 
 //! A queue pair: its state, its two sides, and what goes between them.
 
+mod flush;
+
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
 use crate::transport::deferral::Deferral;
@@ -40,17 +42,14 @@ use crate::transport::segment::{
     TxSegment, //
 };
 use crate::transport::ud;
-use crate::transport::wc::{
-    Wc,
-    WcOpcode,
-    WcStatus, //
-};
+use crate::transport::wc::WcStatus;
 use crate::transport::wqe::{
     SendEntry,
     SendSlot,
     SendWqe, //
 };
 use core::ops::DerefMut;
+pub use flush::FLUSH_BATCH;
 use wire::header::Header;
 use wire::opcode::Service;
 use wire::{
@@ -63,7 +62,7 @@ use wire::{
 pub enum ModifyError {
     /// The way between the states, or the attributes for it.
     Transition(TransitionError),
-    /// The send queue still drains.
+    /// The send queue still drains, or is still [flushed](Qp::is_flushing).
     Draining,
     /// More outstanding operations than there is storage for.
     Resources,
@@ -143,6 +142,8 @@ pub struct Qp<S, R> {
     draining: bool,
     /// Whether the segment polled last was a response.
     responded: bool,
+    /// Whether there may be receive work requests that are still to be flushed.
+    unflushed: bool,
     deferral: Deferral,
     /// Whether the consumer knows, since the queue pair is armed, that a migration of the peer failed.
     refused: bool,
@@ -169,6 +170,7 @@ where
             established: false,
             draining: false,
             responded: false,
+            unflushed: false,
             deferral: Deferral::default(),
             refused: false,
             unheard: false,
@@ -228,8 +230,8 @@ where
     }
 
     /// Goes to the state `to` and takes over the attributes of `config`, which must be those of
-    /// [`Self::config`] but for what `mask` names. To ERR, flushes; to RESET, forgets all work without a
-    /// completion. [`MigState::Migrated`] is an order to migrate if the queue pair is armed.
+    /// [`Self::config`] but for what `mask` names. To ERR, begins to [flush](Self::is_flushing); to RESET, forgets
+    /// all work without a completion. [`MigState::Migrated`] is an order to migrate if the queue pair is armed.
     ///
     /// # Errors
     ///
@@ -244,7 +246,9 @@ where
     ) -> Result<(), ModifyError> {
         let from = self.state;
         qp_state::check(self.qp_type, from, to, mask).map_err(ModifyError::Transition)?;
-        if from == QpState::Sqd && to == QpState::Sqd && self.is_draining() {
+        let is_draining = from == QpState::Sqd && to == QpState::Sqd && self.is_draining();
+        let is_flushing = from == QpState::Sqe && to == QpState::Rts && self.is_flushing();
+        if is_draining || is_flushing {
             return Err(ModifyError::Draining);
         }
         if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC)
@@ -265,6 +269,7 @@ where
             (_, QpState::Reset) => {
                 self.requester.reset();
                 self.responder.reset();
+                self.unflushed = false;
                 self.deferral = Deferral::default();
                 self.config.alternate = None;
                 self.config.mig_state = MigState::Migrated;
@@ -298,49 +303,6 @@ where
         Ok(())
     }
 
-    /// Goes to the error state for a reason of the driver's, and flushes. No buffer is touched from now on.
-    pub fn to_error(&mut self, env: &mut impl Env) {
-        self.responder.silence();
-        self.fail(env);
-    }
-
-    /// Goes to the error state. What the peer is still to be told remains.
-    fn fail(&mut self, env: &mut impl Env) {
-        if self.state == QpState::Err {
-            return;
-        }
-        self.state = QpState::Err;
-        self.requester.flush(env);
-        if self.config.srq {
-            let inbound = &mut self.responder.inbound;
-            inbound.complete_error(WcStatus::WrFlushErr, env);
-            env.event(QpEvent::LastWqeReached);
-        } else {
-            self.flush_recv(env);
-        }
-    }
-
-    /// In the error state, flushes what is on the receive queue (not a shared one): to be called when a
-    /// receive was posted in that state. At most [`QpConfig::recv_depth`] work requests are flushed.
-    ///
-    /// While a segment is on its way nothing happens: on a completion queue for both, a send that tells why the
-    /// queue pair has failed comes before the receives that were flushed for it.
-    pub fn flush_recv(&mut self, env: &mut impl Env) {
-        if self.state != QpState::Err || self.config.srq || env.is_sending() {
-            return;
-        }
-        self.responder
-            .inbound
-            .complete_error(WcStatus::WrFlushErr, env);
-        for _ in 0..self.config.recv_depth {
-            let Some(recv) = env.take_recv() else {
-                break;
-            };
-            let wc = Wc::new(recv.wr_id, WcOpcode::Recv, WcStatus::WrFlushErr);
-            env.complete_recv(recv.slot, wc);
-        }
-    }
-
     /// Draws the consequences of what has just happened to the send queue.
     #[inline]
     fn settle(&mut self, env: &mut impl Env) {
@@ -354,9 +316,6 @@ where
             } else if self.state.sends() {
                 self.state = QpState::Sqe;
             }
-        }
-        if matches!(self.state, QpState::Sqe | QpState::Err) {
-            self.requester.flush(env);
         }
         if self.state != QpState::Sqd {
             self.draining = false;
@@ -422,11 +381,12 @@ where
         None
     }
 
-    /// Whether [`Self::poll_transmit`] is worth calling: false only if it would return `None` at any time before
-    /// the next call of another method.
+    /// Whether [`Self::poll_transmit`] and [`Self::transmitted`] are worth calling: false only if there is nothing to
+    /// send or to flush at any time before the next call of another method.
     #[inline]
     pub fn has_output(&self) -> bool {
-        (self.qp_type == QpType::Rc && self.responder.has_output())
+        self.is_flushing()
+            || (self.qp_type == QpType::Rc && self.responder.has_output())
             || (self.state.sends() && self.requester.has_output())
             || (self.is_draining() && !self.requester.is_drained() && !self.requester.is_asked())
             || self.may_ask()
@@ -491,15 +451,16 @@ where
     }
 
     /// The driver has gathered the payloads of all segments polled so far, and their buffers may change:
-    /// completes what is complete by being sent, and flushes what is on a queue in error. To be called when
-    /// [`Self::poll_transmit`] has returned `None`, and before a pause. Returns whether that is to be called again, since
-    /// there may be more to send now.
+    /// completes what is complete by being sent, and flushes of what is on the queues in error at most
+    /// [`FLUSH_BATCH`] each. To be called when [`Self::poll_transmit`] has returned `None`, and before a pause; also
+    /// when a receive was posted in the error state. Returns whether both are to be called again, since there may be
+    /// more to send now, or more to flush.
     #[must_use]
     pub fn transmitted(&mut self, env: &mut impl Env) -> bool {
         let more = self.state.sends() && self.requester.transmitted(env);
         self.settle(env);
-        self.flush_recv(env);
-        more
+        self.flush(env);
+        more || self.is_flushing()
     }
 
     /// The payload of the segment polled last is not there now, and the segment was not sent: it will be polled

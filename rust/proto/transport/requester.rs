@@ -35,6 +35,7 @@ mod window;
 use crate::time::Instant;
 use crate::transport::config::QpConfig;
 use crate::transport::env::Env;
+use crate::transport::qp::FLUSH_BATCH;
 use crate::transport::qp_state::QpType;
 use crate::transport::send_queue::{
     Index,
@@ -303,7 +304,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         self.oldest.index == self.begun
     }
 
-    /// Whether a work request failed, and the queue was flushed, since this was asked last.
+    /// Whether a work request failed since this was asked last.
     pub(super) fn take_failure(&mut self) -> bool {
         core::mem::take(&mut self.failed)
     }
@@ -499,29 +500,35 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         };
     }
 
-    /// Ends the oldest work request with an error and flushes the others.
+    /// Ends the oldest work request with an error. The others are to be flushed.
     fn fail(&mut self, status: WcStatus, env: &mut impl Env) {
         self.complete_oldest(status, env);
-        self.flush(env);
+        self.abandon();
         self.failed = true;
     }
 
-    /// Completes all work requests as flushed.
+    /// Completes work requests as flushed, at most [`FLUSH_BATCH`].
     pub(super) fn flush(&mut self, env: &mut impl Env) {
-        for _ in 0..self.head.since(self.oldest.index) {
+        self.abandon();
+        for _ in 0..self.head.since(self.oldest.index).min(FLUSH_BATCH) {
             self.complete_oldest(WcStatus::WrFlushErr, env);
         }
-        self.discard();
     }
 
-    /// Empties the queue. PSNs that were given to work requests are not used again.
+    /// Empties the queue.
     fn discard(&mut self) {
-        // INVARIANT: All indices are equal, and so are all PSNs.
-        self.oldest = Position {
+        self.abandon();
+        // INVARIANT: All indices are equal.
+        self.oldest = self.cursor;
+    }
+
+    /// Carries out none of the work requests any further. PSNs that were given to them are not used again.
+    fn abandon(&mut self) {
+        // INVARIANT: All indices but that of `oldest` are equal, and so are all PSNs.
+        self.cursor = Position {
             index: self.head,
             packet: 0,
         };
-        self.cursor = self.oldest;
         self.begun = self.head;
         self.acked = self.next_psn;
         self.cursor_psn = self.next_psn;

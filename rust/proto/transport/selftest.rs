@@ -231,7 +231,6 @@ mod tests {
                     flush_global: true,
                     ..AccessFlags::default()
                 },
-                recv_depth: 4,
                 ..QpConfig::default()
             };
             let mut side = Self {

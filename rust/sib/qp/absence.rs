@@ -385,7 +385,7 @@ impl Qp {
                 if has_output {
                     run.push(qp);
                 }
-                qp.deliver(cx, irqs, events);
+                Self::deliver(qp, cx, irqs, events);
             });
         }
     }

@@ -10,6 +10,7 @@ use super::{
         reset,
         settle, //
     },
+    fail::flush_out,
     Qp,
     State, //
 };
@@ -328,7 +329,7 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 /// # Errors
 ///
 /// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
-/// `EBUSY` while a send queue drains; `ENOMEM` for more outstanding operations than the device has; `EIO` for a program
+/// `EBUSY` while a send queue drains, or if work is posted to one in error at the same time; `ENOMEM` for more outstanding operations than the device has; `EIO` for a program
 /// whose device goes.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
@@ -355,6 +356,12 @@ pub(crate) fn modify(
         return Ok(());
     }
     let resolved = Resolved::new(cx, qp, attr, mask)?;
+    // A send queue in error is not to work again before it is flushed.
+    if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Rts) {
+        if let Some(qp) = qp.hold() {
+            flush_out(cx, sleepable, &qp);
+        }
+    }
     change(cx, qp, attr, mask, &resolved, Author::Owner)?;
     // The index refers to the table of the port.
     let names_pkey = [
@@ -439,7 +446,6 @@ fn change(
     let mut config = *state.machine.config();
     config.qpn = Qpn::new(qp.qpn());
     config.srq = qp.srq.is_some();
-    config.recv_depth = qp.cap.max_recv_wr;
     config.timeout_floor = ACK_TIMEOUT_FLOOR;
     config.max_unacked = MAX_UNACKED;
     config.follow_unarmed = params::apm_follow();

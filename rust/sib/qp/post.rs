@@ -16,10 +16,7 @@ use crate::{
     driver::Sib,
     fabric,
     pace::Load,
-    payload::{
-        Source,
-        MAX_INLINE, //
-    },
+    payload::MAX_INLINE,
     query,
     relief::Relief,
     run::RunQueue, //
@@ -67,8 +64,19 @@ const MAX_WAIT: Duration = Duration::from_nanos(100_000);
 /// Who has posted so many messages since the last answer, and posts one more, does not wait for any of them.
 const PATIENCE: u32 = 8;
 
+/// So many work requests are fetched at once, with interrupts off.
+const FETCH_BATCH: u32 = 256;
+
 /// A longer message takes longer to copy than to send.
 const MAX_SHORT: u32 = 4096;
+
+/// What has come of a doorbell so far.
+#[derive(Default)]
+struct Doorbell {
+    visit: Option<Visit>,
+    /// Whether there may be more to fetch.
+    more: bool,
+}
 
 /// A doorbell for messages that another processor may send.
 struct Visit {
@@ -95,8 +103,10 @@ pub(crate) fn doorbell(
     let qp = qp.hold().ok_or(EINVAL)?;
     let pace = &qp.pd.pace;
     let visit = RunQueue::with(cx, irqs, |cx, run| -> Result<Option<Visit>> {
-        let mut visit = None;
+        let mut bell = Doorbell::default();
         let mut patient = true;
+        // What is posted meanwhile has doorbells of its own.
+        let mut parts = qp.cap.max_send_wr.div_ceil(FETCH_BATCH);
         loop {
             let mut early = false;
             Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
@@ -104,24 +114,27 @@ pub(crate) fn doorbell(
                 if early {
                     return Ok(false);
                 }
-                take_in(state, cx, &qp, &mut visit)
+                take_in(state, cx, &qp, &mut bell)
             })?;
-            if !early {
+            if early {
+                await_answer(cx, &qp);
+                patient = false;
+            } else if bell.more && parts > 1 {
+                parts = parts.wrapping_sub(1);
+            } else {
                 break;
             }
-            await_answer(cx, &qp);
-            patient = false;
         }
         if let Some(Visit {
             from,
             left_over: Some(messages),
             ..
-        }) = visit
+        }) = bell.visit
         {
             let patience = pace.patience(from);
             Convoy::join(cx, irqs, run, &qp, messages, &patience);
         }
-        Ok(visit)
+        Ok(bell.visit)
     })?;
     if let Some(visit) = visit {
         pace.leave(visit.from, fabric::now(), visit.sent);
@@ -141,16 +154,16 @@ fn await_answer(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     }
 }
 
-/// Fetches what a doorbell has brought. Returns whether it is sent at once.
+/// Fetches what a doorbell has brought, or a part of that. Returns whether it is sent at once.
 #[inline]
 fn take_in(
     state: &mut State,
     cx: &mut Cx<'_, QpLock, Off>,
     qp: &Held<Qp>,
-    visit: &mut Option<Visit>,
+    bell: &mut Doorbell,
 ) -> Result<bool> {
     let before = state.machine.backlog();
-    let longest = fetch(state, cx, qp)?;
+    let longest = fetch(state, cx, qp, &mut bell.more)?;
     let waiting = state.machine.backlog();
     let is_sending = matches!(qp.ty, QpType::Rc) && matches!(state.machine.state(), QpState::Rts);
     // One that brings nothing says nothing about who rings it.
@@ -159,7 +172,7 @@ fn take_in(
     }
     let brought = waiting.wrapping_sub(before);
     if !state.is_far {
-        return Ok(stays(state, cx, qp, (brought, longest), visit));
+        return Ok(stays(state, cx, qp, (brought, longest), &mut bell.visit));
     }
     let now = fabric::now();
     let load = match state.machine.config().mtu.packets(longest) {
@@ -182,7 +195,7 @@ fn take_in(
     let at_once = !hurried || load == Load::Bulk;
     state.in_convoy = !at_once;
     let by_itself = !is_busy && waiting == 1 && state.course.of_requests().is_none();
-    *visit = Some(Visit {
+    bell.visit = Some(Visit {
         from: now,
         sent: (!hurried && by_itself).then_some(load),
         left_over: (!at_once).then_some(brought),
@@ -222,13 +235,18 @@ fn stays(
     !taken_over
 }
 
-/// Moves work requests from the ring of the user to the machine, which has room for all of them. Returns the length of
-/// the longest.
-fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result<u32> {
+/// Moves work requests from the ring of the user to the machine, which has room for all of them, but at most
+/// [`FETCH_BATCH`]: otherwise there may be `more`. Returns the length of the longest.
+fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, more: &mut bool) -> Result<u32> {
     let mut fetched = state.sends.room().ok_or(EINVAL)?;
     let mut result = Ok(0);
-    while let Ok(longest) = result {
+    *more = true;
+    for _ in 0..FETCH_BATCH {
+        let Ok(longest) = result else {
+            break;
+        };
         if state.machine.send_space() == 0 || !state.sends.fetch(&mut fetched) {
+            *more = false;
             break;
         }
         result = push_user(state, cx, qp, &fetched).map(|length| length.max(longest));
@@ -236,12 +254,6 @@ fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp) -> Result<u32
     state.sends.give_back(fetched);
     if result.is_err() {
         state.sends.clear();
-        return result;
-    }
-    if matches!(state.machine.state(), QpState::Err) {
-        state.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
-            machine.flush_recv(env)
-        });
     }
     result
 }

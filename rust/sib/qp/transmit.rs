@@ -464,7 +464,7 @@ impl Qp {
                     own.send(qp, cx, irqs, run);
                     sent = sent.wrapping_add(1);
                     if sent & BURST.wrapping_sub(1) == 0 {
-                        qp.report(cx, irqs);
+                        Qp::report(qp, cx, irqs);
                     }
                     own
                 }
@@ -489,7 +489,7 @@ impl Qp {
             Qp::await_memory(qp);
         }
         Qp::attend(qp, wait);
-        qp.deliver(cx, irqs, events);
+        Qp::deliver(qp, cx, irqs, events);
         None
     }
 }

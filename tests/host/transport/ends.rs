@@ -20,7 +20,8 @@ use proto::transport::{
     SendOp,
     SendWqe,
     Wc,
-    WcStatus, //
+    WcStatus,
+    FLUSH_BATCH, //
 };
 use wire::opcode::Operation;
 use wire::Key;
@@ -72,12 +73,71 @@ fn receives_are_flushed_after_what_is_on_its_way() {
     let node = &mut world.nodes[0];
     node.host.sending = true;
     node.qp.to_error(&mut node.host);
-    node.qp.flush_recv(&mut node.host);
+    assert!(node.qp.transmitted(&mut node.host));
     assert_eq!(recv_statuses(&world, 0), []);
     let node = &mut world.nodes[0];
     node.host.sending = false;
     assert!(!node.qp.transmitted(&mut node.host));
     assert_eq!(recv_statuses(&world, 0), [WcStatus::WrFlushErr]);
+}
+
+/// A driver flushes with interrupts off, so it does not flush all of a long queue at once.
+#[test]
+fn long_queues_are_flushed_in_parts() {
+    const WRS: u64 = 1024;
+    let mut node = Node::with_depth(QpType::Rc, 0, WRS as usize);
+    node.connect(&config(0));
+    for wr_id in 0..WRS {
+        let (wqe, buffer) = write(wr_id);
+        node.post(wqe, buffer);
+        node.host.post_recv(10);
+    }
+    node.qp.to_error(&mut node.host);
+    let mut parts = 0;
+    let mut before = (0, 0);
+    loop {
+        let done = (node.host.sent.len(), node.host.received.len());
+        for part in [done.0 - before.0, done.1 - before.1] {
+            assert!(part <= FLUSH_BATCH as usize);
+        }
+        assert!(done.0 == WRS as usize || done.1 == 0);
+        before = done;
+        if !node.qp.has_output() {
+            break;
+        }
+        let _ = node.qp.transmitted(&mut node.host);
+        parts += 1;
+    }
+    assert!(parts >= 7, "{parts} parts");
+    let all: Vec<_> = (0..WRS).map(|id| (id, WcStatus::WrFlushErr)).collect();
+    assert_eq!(statuses(&node.host.sent), all);
+    let received: Vec<_> = node.host.received.iter().map(|(_, wc)| *wc).collect();
+    assert_eq!(statuses(&received), all);
+}
+
+/// What was posted before an error of a send queue is not carried out after it.
+#[test]
+fn a_send_queue_works_again_when_it_is_flushed() {
+    const WRS: u64 = 1024;
+    let mut node = Node::with_depth(QpType::Uc, 0, WRS as usize);
+    node.connect(&config(0));
+    for wr_id in 0..WRS {
+        let mut wqe = wqe(wr_id, SendOp::Send, 10, 0);
+        wqe.fault = (wr_id == 0).then_some(WcStatus::LocProtErr);
+        node.post(wqe, vec![0; 10]);
+    }
+    assert!(node.poll(0).is_none());
+    assert!(node.qp.transmitted(&mut node.host));
+    assert_eq!(node.qp.state(), QpState::Sqe);
+    let config = *node.qp.config();
+    let again = |node: &mut Node| node.modify(QpState::Rts, AttrMask::STATE, &config);
+    assert_eq!(again(&mut node), Err(ModifyError::Draining));
+    node.flush();
+    assert_eq!(again(&mut node), Ok(()));
+    assert!(node.poll_all(0).is_empty());
+    let mut all = vec![(0, WcStatus::LocProtErr)];
+    all.extend((1..WRS).map(|id| (id, WcStatus::WrFlushErr)));
+    assert_eq!(statuses(&node.host.sent), all);
 }
 
 /// Nor is a send queue drained before they are there.
@@ -281,7 +341,7 @@ fn posts_in_error_are_flushed_and_in_reset_refused() {
     let node = &mut world.nodes[0];
     assert_eq!(statuses(&node.host.sent), [(0, WcStatus::WrFlushErr)]);
     node.host.post_recv(10);
-    node.qp.flush_recv(&mut node.host);
+    assert!(!node.qp.transmitted(&mut node.host));
     assert_eq!(node.host.received.len(), 1);
     node.go(QpState::Reset);
     assert_eq!(node.qp.post_send(wqe), Err(PostError::State));

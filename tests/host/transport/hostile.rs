@@ -283,7 +283,7 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
             if state != QpState::Reset && dice.percent(30) {
                 let node = &mut world.nodes[node];
                 node.host.post_recv(dice.below(2000) as u32);
-                node.qp.flush_recv(&mut node.host);
+                node.flush();
             }
             if dice.percent(packet_percent) {
                 forge(&mut world, node, &mut dice);
@@ -294,6 +294,7 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
                 node.qp.on_timeout(now, &mut node.host);
             }
             if dice.percent(10) && world.nodes[node].qp.state() == QpState::Sqe {
+                world.nodes[node].flush();
                 world.nodes[node].go(QpState::Rts);
             }
             if dice.percent(wander_percent) {

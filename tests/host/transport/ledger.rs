@@ -178,7 +178,7 @@ impl Account {
         if with_recvs && self.takes_work(node) && self.world.dice.percent(40) {
             let node = &mut self.world.nodes[node];
             node.host.post_recv(ROOM as u32);
-            node.qp.flush_recv(&mut node.host);
+            node.flush();
         }
     }
 

@@ -227,7 +227,6 @@ pub(crate) fn config(node: usize) -> QpConfig {
             flush_global: true,
             flush_persistent: true,
         },
-        recv_depth: 4096,
         ..QpConfig::default()
     }
 }
@@ -271,13 +270,18 @@ pub(crate) fn mask(qp_type: QpType, to: QpState) -> AttrMask {
 
 impl Node {
     fn new(qp_type: QpType, memory: usize) -> Self {
+        Self::with_depth(qp_type, memory, DEPTH)
+    }
+
+    /// One whose send queue holds `depth` work requests, a power of two.
+    pub(crate) fn with_depth(qp_type: QpType, memory: usize, depth: usize) -> Self {
         Self {
             qp: Qp::new(
                 qp_type,
-                vec![SendEntry::default(); DEPTH],
+                vec![SendEntry::default(); depth],
                 vec![Resource::default(); 16],
             ),
-            host: Host::new(memory, DEPTH),
+            host: Host::new(memory, depth),
             alive: true,
             now: 0,
             waiting: VecDeque::new(),
@@ -356,6 +360,11 @@ impl Node {
                     .gather_failed(&segment.payload, status, &mut self.host),
             }
         }
+    }
+
+    /// Flushes all that is to be flushed.
+    pub(crate) fn flush(&mut self) {
+        while self.qp.transmitted(&mut self.host) {}
     }
 
     /// All that the queue pair sends now.

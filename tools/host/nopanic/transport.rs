@@ -201,6 +201,5 @@ pub fn timeout(qp: &mut AnyQp<'_>, now: Instant, env: &mut Opaque) -> Option<Ins
 }
 
 pub fn end(qp: &mut AnyQp<'_>, env: &mut Opaque) {
-    qp.flush_recv(env);
     qp.to_error(env);
 }
