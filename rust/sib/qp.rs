@@ -572,16 +572,16 @@ impl Qp {
         Self::deliver(qp, cx, irqs, events);
     }
 
-    /// Tells the clients of `events`, and that there are completions. A queue pair that has lost one goes to the error
-    /// state: it may have come to its queue when that had overrun already.
+    /// Tells the clients of `events`, and that there are completions. A queue pair with a queue in error goes to
+    /// the error state: it may have come to that when it was in error already.
     fn deliver(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
         qp.tell(cx, irqs, events);
-        if events.lost {
+        if events.failed {
             Self::fail_and_flush(qp, cx);
         }
     }
 
-    /// The same, whatever has been lost.
+    /// The same, whatever state its queues are in.
     fn tell(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, events: Events) {
         if !events.is_empty() {
             events.for_each(|event| self.upcall.event(cx, event));

@@ -195,21 +195,22 @@ pub(crate) fn post_recv(cx: &mut Cx<'_, Unlocked>, srq: &Srq, wr: &RecvWr<'_>) -
 }
 
 impl Srq {
-    /// Takes the oldest work request; `false` if there is none, or the queue is broken.
-    pub(crate) fn take<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, entry: &mut RecvEntry) -> bool
+    /// Takes the oldest work request. What is taken of a queue that is broken is spoilt.
+    pub(crate) fn take<L, I: Irq>(&self, mut cx: Cx<'_, L, I>, entry: &mut RecvEntry) -> Taken
     where
         SrqLock: After<L>,
     {
         let mut state = cx.lock(&self.state);
         if state.broken {
-            return false;
+            return Taken::Spoilt;
         }
-        match state.queue.take(entry) {
-            Taken::None => return false,
+        let taken = state.queue.take(entry);
+        match taken {
+            Taken::None => return taken,
             Taken::Spoilt => {
                 state.broken = true;
                 self.failed.store(true, Relaxed);
-                return false;
+                return taken;
             }
             Taken::Whole => {}
         }
@@ -218,7 +219,7 @@ impl Srq {
             state.limit = 0;
             self.due.store(true, Relaxed);
         }
-        true
+        taken
     }
 
     /// Tells the client what there is to tell, and returns whether the queue has broken just now: then its

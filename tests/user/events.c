@@ -536,8 +536,20 @@ static struct rxe_recv_wqe *receive_in_ring(uint64_t wr_id)
 	fail("no ring holds WR %llu", (unsigned long long)wr_id);
 }
 
+/* The queue pair goes to the error state, for its SRQ is there. */
+static void expect_srq_victim(const char *test)
+{
+	expect_of(test, &devices[1], IBV_EVENT_QP_FATAL, bench.b.qp);
+	expect_of(test, &devices[1], IBV_EVENT_QP_LAST_WQE_REACHED,
+		  bench.b.qp);
+	expect_event(test, &devices[1], -1);
+	check(end_state(&bench.b) == IBV_QPS_ERR, "%s: state %d", test,
+	      end_state(&bench.b));
+	expect_none(test, bench.b.recv_cq);
+}
+
 /* An SRQ that the consumer has overwritten is in error, with what uses it. */
-static void test_srq_error(const char *test)
+static void break_srq(const char *test)
 {
 	const uint64_t mark = 0x6d61726b65642131;
 
@@ -547,13 +559,27 @@ static void test_srq_error(const char *test)
 	receive_in_ring(mark)->dma.num_sge = 1000000;
 	post_sends(&bench, SEND, 1);
 	expect_of(test, &devices[1], IBV_EVENT_SRQ_ERR, bench.b.srq);
-	expect_of(test, &devices[1], IBV_EVENT_QP_FATAL, bench.b.qp);
-	expect_of(test, &devices[1], IBV_EVENT_QP_LAST_WQE_REACHED,
-		  bench.b.qp);
+	expect_srq_victim(test);
+}
+
+static void test_srq_error(const char *test)
+{
+	break_srq(test);
+	bench_destroy(&bench);
+}
+
+/* A queue pair that comes to an SRQ in error finds that when it needs a receive. */
+static void test_srq_latecomer(const char *test)
+{
+	break_srq(test);
+	end_to(&bench.a, IBV_QPS_RESET);
+	end_to(&bench.b, IBV_QPS_RESET);
+	end_connect(&bench.a, &bench.b, &default_path);
 	expect_event(test, &devices[1], -1);
-	check(end_state(&bench.b) == IBV_QPS_ERR, "%s: state %d", test,
+	check(end_state(&bench.b) == IBV_QPS_RTS, "%s: state %d", test,
 	      end_state(&bench.b));
-	expect_none(test, bench.b.recv_cq);
+	post_sends(&bench, SEND, 1);
+	expect_srq_victim(test);
 	bench_destroy(&bench);
 }
 
@@ -572,6 +598,7 @@ static const struct {
 	{ "limit of a shared receive queue", test_srq_limit },
 	{ "no limit at first", test_no_limit },
 	{ "error of a shared receive queue", test_srq_error },
+	{ "queue pair of a broken shared receive queue", test_srq_latecomer },
 };
 
 int main(int argc, char **argv)

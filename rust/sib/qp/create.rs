@@ -359,7 +359,7 @@ impl State {
         self.sends.clear();
         self.recvs.clear();
         self.withheld.clear();
-        self.events.lost = false;
+        self.events.failed = false;
         self.idle = 0;
         core::mem::replace(&mut self.absence, Absence::new())
     }

@@ -79,8 +79,8 @@ pub(super) struct Events {
     told: u8,
     /// Whether the peer has been heard for the first time on the path in use.
     pub(super) heard: bool,
-    /// Whether a completion is lost, since its queue has overrun.
-    pub(super) lost: bool,
+    /// Whether a queue of it was found in error: a completion is lost, or no receive can be taken.
+    pub(super) failed: bool,
 }
 
 /// All events, in the order in which a consumer gets those of one moment.
@@ -148,14 +148,14 @@ impl Withheld {
             self.release(cx, qp, events);
         }
         if let Err(full) = self.wcs.push_within_capacity((wc, solicited)) {
-            events.lost |= !qp.send_cq.push(cx.reborrow(), full.0 .0, solicited);
+            events.failed |= !qp.send_cq.push(cx.reborrow(), full.0 .0, solicited);
         }
     }
 
     /// Lets go of all completions, in order.
     pub(super) fn release(&mut self, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, events: &mut Events) {
         for (wc, solicited) in self.wcs.drain_all() {
-            events.lost |= !qp.send_cq.push(cx.reborrow(), wc, solicited);
+            events.failed |= !qp.send_cq.push(cx.reborrow(), wc, solicited);
         }
     }
 
@@ -261,7 +261,11 @@ impl Env for Surroundings<'_> {
 
     fn take_recv(&mut self) -> Option<RecvWqe> {
         let taken = match &self.qp.srq {
-            Some(srq) => srq.take(self.cx.reborrow(), self.entry),
+            Some(srq) => {
+                let taken = srq.take(self.cx.reborrow(), self.entry);
+                self.events.failed |= taken == Taken::Spoilt;
+                taken == Taken::Whole
+            }
             None => self.recvs.take(self.entry) != Taken::None,
         };
         taken.then_some(RecvWqe {
@@ -436,7 +440,7 @@ impl Env for Surroundings<'_> {
             self.withheld
                 .push(&mut self.cx, self.qp, self.events, (wc, solicited));
         } else {
-            self.events.lost |= !self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
+            self.events.failed |= !self.qp.send_cq.push(self.cx.reborrow(), wc, solicited);
         }
     }
 
@@ -447,7 +451,7 @@ impl Env for Surroundings<'_> {
         if let Some(index) = self.pkey_index {
             wc.pkey_index = index;
         }
-        self.events.lost |= !self.qp.recv_cq.push(self.cx.reborrow(), wc, solicited);
+        self.events.failed |= !self.qp.recv_cq.push(self.cx.reborrow(), wc, solicited);
     }
 
     fn event(&mut self, event: QpEvent) {
