@@ -83,7 +83,11 @@ pub use timing::LONGEST;
 pub use unknown::unknown_answer;
 
 use crate::time::Instant;
-use answer::Heard;
+use answer::{
+    age,
+    Age,
+    Heard, //
+};
 use attributes::Terms;
 use load::Load;
 use wire::mad::cm::{
@@ -273,7 +277,7 @@ impl Conn {
         }
         self.source = source;
         match mad.attr_id() {
-            attr::REQ => self.on_req(actions),
+            attr::REQ => self.on_req(mad, actions),
             attr::MRA => self.on_mra(mad, env, actions),
             attr::REJ => self.on_rej(mad, env, actions),
             attr::REP => self.on_rep(mad, actions),
@@ -286,13 +290,14 @@ impl Conn {
         }
     }
 
-    /// Whether a datagram is for this connection: it has its communication IDs, or answers its REQ.
+    /// Whether a datagram is for this connection: it has its communication IDs, or answers its REQ. So is a REQ of an
+    /// earlier attempt, which has been on its way for too long: it shows nothing that the peer has lost.
     pub fn concerns(&self, mad: &Cm) -> bool {
         let theirs = mad.local_comm_id();
         if mad.attr_id() == attr::REQ {
             return self.role == Role::Passive
                 && theirs == self.remote_id
-                && mad.tid() == self.req_tid;
+                && !matches!(age(self.req_tid, mad.tid()), Age::Newer);
         }
         let ours = mad.remote_comm_id();
         if mad.attr_id() == attr::REJ && ours == 0 {

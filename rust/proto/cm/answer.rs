@@ -52,23 +52,31 @@ pub(super) struct Heard {
     generation: u32,
 }
 
-/// How a LAP stands to the newest one.
-enum Age {
+/// How a request stands to the newest one of its kind.
+pub(super) enum Age {
     Older,
     Same,
     Newer,
 }
 
+/// How a request stands to one with the transaction ID `known`. The high half names the sender; the low half counts, and
+/// wraps.
+pub(super) fn age(known: u64, tid: u64) -> Age {
+    if tid >> 32 != known >> 32 {
+        return Age::Newer;
+    }
+    match (tid as u32).wrapping_sub(known as u32) as i32 {
+        0 => Age::Same,
+        1.. => Age::Newer,
+        _ => Age::Older,
+    }
+}
+
 impl Heard {
-    /// The high half of a transaction ID names its sender; the low half counts, and wraps.
     fn age(&self, tid: u64) -> Age {
-        if !self.any || tid >> 32 != self.tid >> 32 {
-            return Age::Newer;
-        }
-        match (tid as u32).wrapping_sub(self.tid as u32) as i32 {
-            0 => Age::Same,
-            1.. => Age::Newer,
-            _ => Age::Older,
+        match self.any {
+            true => age(self.tid, tid),
+            false => Age::Newer,
         }
     }
 }

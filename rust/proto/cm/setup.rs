@@ -137,7 +137,10 @@ impl Conn {
         Ok(())
     }
 
-    pub(super) fn on_req(&mut self, actions: &mut Actions) {
+    pub(super) fn on_req(&mut self, mad: &Cm, actions: &mut Actions) {
+        if mad.tid() != self.req_tid {
+            return;
+        }
         match self.state {
             // The answer was lost.
             State::MraReqSent => self.send(Slot::Reply, actions),

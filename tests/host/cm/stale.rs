@@ -31,7 +31,8 @@ use wire::mad::cm::{
     Drep,
     Dreq,
     Rej,
-    Rep, //
+    Rep,
+    Req, //
 };
 
 #[test]
@@ -176,4 +177,29 @@ fn a_reply_out_of_place_is_not_stale() {
     pair.order(A, Order::Ready(&[]));
     pair.step(A, Event::StaleRep(&rep, source(false, 0)));
     assert_eq!(pair.conns[A].state(), State::Established(Ap::Idle));
+}
+
+#[test]
+fn a_request_of_an_earlier_attempt_is_late() {
+    let mut pair = Pair::new();
+    let earlier = pair.conns[A].datagram(Slot::Request).clone();
+    pair.order(P, Order::Reject(reason::CONSUMER_DEFINED, &[], &[]));
+    pair.carry(P);
+    let mut pair = Pair::by(pair.conns[A].clone());
+    pair.order(P, Order::Accept(&reply(), &[]));
+    assert_eq!(pair.take(P).attr_id(), attr::REP);
+    assert!(
+        pair.conns[P].concerns(&earlier),
+        "it shows nothing that the peer has lost"
+    );
+    pair.give(P, &earlier);
+    pair.silent(P);
+    assert_eq!(pair.conns[P].state(), State::RepSent);
+    // A later attempt, and one of a host that has booted, are no business of this connection.
+    let tid = pair.conns[A].datagram(Slot::Request).tid();
+    for other in [tid + 1, tid ^ 1 << 40] {
+        let mut mad = Cm::new(attr::REQ, other);
+        mad.set_message(&earlier.message::<Req>());
+        assert!(!pair.conns[P].concerns(&mad));
+    }
 }
