@@ -31,6 +31,7 @@ use super::state::{
     State, //
 };
 use super::{
+    is_way_of,
     Conn,
     Identity, //
 };
@@ -502,8 +503,13 @@ impl Watched {
         Ok(())
     }
 
-    /// The queue pair has gone over, and has these paths now. Returns whether it was to a path that was loaded here.
+    /// The queue pair has gone over, and has these paths now. Returns whether it was to a path that was loaded here. It
+    /// is no news that the path in use is the one that is known: that has been seen with an earlier migration, or the
+    /// migration was one of an earlier connection.
     pub fn migrated(&mut self, ways: &Ways, env: &Env<'_>, hands: &mut dyn Hands) -> bool {
+        if is_way_of(&ways.primary, self.primary()) {
+            return false;
+        }
         let conn = self.conn.as_ref();
         let is_ours = conn.is_some_and(|conn| conn.known(&ways.primary).is_some());
         let followed = is_ours && self.drive(Event::Moved(ways), env, hands).is_ok();

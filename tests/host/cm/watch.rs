@@ -252,8 +252,13 @@ impl End {
 
     /// The queue pair goes over: to the path that was loaded, if there is one.
     fn migrate(&mut self) -> bool {
+        self.migrate_to(self.watched.alternate().copied().unwrap_or(path(1)))
+    }
+
+    /// It is told that the queue pair, which has this path now, has gone over.
+    fn migrate_to(&mut self, primary: Path) -> bool {
         let ways = Ways {
-            primary: self.watched.alternate().copied().unwrap_or(path(1)),
+            primary,
             alternate: None,
         };
         with_log!(self, |watched, env, log| watched.migrated(&ways, env, log))

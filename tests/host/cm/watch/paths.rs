@@ -161,6 +161,24 @@ fn hostile_paths() {
 }
 
 #[test]
+fn a_migration_that_is_told_late() {
+    // Of the connection that the queue pair had before, or of this one, when a later one was looked at already.
+    for is_active in [true, false] {
+        let mut end = End::established(is_active);
+        assert!(!end.migrate_to(*end.watched.primary()));
+        assert!(!end.watched.is_foreign());
+    }
+    let (mut a, mut p) = (End::established(true), End::established(false));
+    load(&mut a, &mut p, 5, 0, 1);
+    for end in [&mut a, &mut p] {
+        assert!(end.migrate());
+        assert!(!end.migrate_to(*end.watched.primary()));
+        assert!(!end.watched.is_foreign());
+    }
+    load(&mut a, &mut p, 6, 1, 0);
+}
+
+#[test]
 fn a_queue_pair_that_its_owner_manages() {
     // It goes over to a path that nobody here has loaded.
     let mut a = End::established(true);
