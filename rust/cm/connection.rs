@@ -268,6 +268,10 @@ impl Connection {
             return Err(ENODEV);
         }
         let state = self.path_state(cx, s, &inner.conn);
+        if matches!(event, Event::Confirmed) && state.is_some_and(|state| state.is_unheard) {
+            // It has gone over again since that was due, and its peer is yet to be heard.
+            return Ok(());
+        }
         let env = Env {
             now: now(),
             migration: migration_of(state.as_ref()),

@@ -570,8 +570,11 @@ impl Watch {
         self.drain(cx, s, &mut table);
         if let Some(entry) = self.of_qp(cx, s, &mut table, device, qpn) {
             let ends = device.ends(cx, s);
-            self.attend(cx, s, entry, &ends, |watched, env, worker, _| {
-                watched.confirmed(env, worker);
+            self.attend(cx, s, entry, &ends, |watched, env, worker, state| {
+                // If it has gone over again since that was due, its peer is yet to be heard.
+                if !state.is_some_and(|state| state.is_unheard) {
+                    watched.confirmed(env, worker);
+                }
             });
         }
     }

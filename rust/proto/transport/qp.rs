@@ -209,6 +209,11 @@ where
         self.requester.progress()
     }
 
+    /// Whether the peer has not been heard since the queue pair has gone over to the path in use.
+    pub fn is_unheard(&self) -> bool {
+        self.unheard
+    }
+
     /// Whether all requests that have been sent are acknowledged.
     pub fn is_all_acked(&self) -> bool {
         self.requester.is_all_acked()

@@ -48,6 +48,8 @@ pub struct PathState {
     pub is_managed: bool,
     /// The state of migration.
     pub migration: MigState,
+    /// Its peer has not been heard since it went over to the path in use.
+    pub is_unheard: bool,
     /// The path in use.
     pub primary: AhAttr,
     /// Code of its local ACK timeout.

@@ -47,6 +47,7 @@ pub(crate) fn path_state(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qpn: u32) -> Resu
         is_ready: is_in == QpState::Rts,
         is_managed: state.is_managed,
         migration: modify::mig_state_name(config.mig_state),
+        is_unheard: state.machine.is_unheard(),
         primary: state.attr.ah,
         timeout: config.timeout,
         alternate: config.alternate.map(|_| state.attr.alt_ah),

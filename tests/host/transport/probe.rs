@@ -149,9 +149,11 @@ fn a_silent_peer_follows() {
             node.host.events.clear();
         });
         migrate(&mut world.nodes[0]).unwrap();
+        assert!(world.nodes[0].qp.is_unheard());
         world.run();
         assert_eq!(states(&world), [MigState::Migrated; 2]);
         assert!(world.nodes.iter().all(|node| node.host.heard == 1));
+        assert!(!world.nodes.iter().any(|node| node.qp.is_unheard()));
         assert_unseen(&world, &[QpEvent::PathMig]);
     }
 }
