@@ -68,9 +68,10 @@ impl Bound {
         word & QPN == qpn && word & (ENDING | PARTED) != ENDING | PARTED
     }
 
-    /// Whether the connection ends: if there is another one of this queue pair, that is what it is used for.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.0.load(Relaxed) & ENDING != 0
+    /// Whether the connection ends, or the program has put the queue pair out of use: if there is another one of this
+    /// number, that is what it is used for.
+    pub(crate) fn yields(&self) -> bool {
+        self.0.load(Relaxed) & (ENDING | PARTED) != 0
     }
 
     fn update(&self, change: impl Fn(u32) -> u32) {

@@ -472,13 +472,14 @@ impl Shared {
         self.tables.lock().connections.get(&comm_id).cloned()
     }
 
-    /// The connection of a queue pair; one that ends only if there is no other.
+    /// The connection of a queue pair; one that ends, or whose program has put the queue pair out of use, only if there
+    /// is no other.
     pub(crate) fn connection_of(&self, device: &Arc<Device>, qpn: u32) -> Option<Arc<Connection>> {
         let tables = self.tables.lock();
         let connections = tables.connections.values();
         connections
             .filter(|connection| connection.is_of(device, qpn))
-            .min_by_key(|connection| connection.bound.is_ending())
+            .min_by_key(|connection| connection.bound.yields())
             .cloned()
     }
 
