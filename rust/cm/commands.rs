@@ -250,7 +250,7 @@ impl<I: Identifier> Desk<'_, I> {
                 let connection = self.connection()?;
                 return connection.told_of_migration(&mut self.cx, self.s);
             }
-            fact::PATH_CONFIRMED => Event::Confirmed,
+            fact::PATH_CONFIRMED => Event::Order(Order::Confirmed),
             fact::PATH_UNLOADED => Event::Order(Order::Unload),
             _ => return Err(EINVAL),
         };

@@ -257,6 +257,10 @@ impl Conn {
             Order::Load(path, timing, private) => {
                 self.send_lap(path, timing, private, env, actions)
             }
+            Order::Confirmed => {
+                self.is_settled = true;
+                Ok(())
+            }
             Order::Unload => {
                 self.alternate = None;
                 Ok(())

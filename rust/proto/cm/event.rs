@@ -62,6 +62,9 @@ pub enum Order<'a> {
     Depart(&'a [u8]),
     /// Offer an alternate path: LAP.
     Load(&'a Path, LapTiming, &'a [u8]),
+    /// The peer has followed to the path that the queue pair has gone over to, as only the consumer can know of a
+    /// service without acknowledgements.
+    Confirmed,
     /// The path of an APR has not been loaded after all: there is no alternate one.
     Unload,
     /// Answer the LAP of this generation: APR, with a status, additional information and private data.

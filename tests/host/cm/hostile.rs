@@ -54,7 +54,7 @@ fn act() -> impl Strategy<Value = Act> {
         8 => end().prop_map(Act::Deliver),
         2 => end().prop_map(Act::Drop),
         3 => end().prop_map(Act::Wait),
-        6 => (end(), 0..12u8).prop_map(|(end, which)| Act::Order(end, which)),
+        6 => (end(), 0..13u8).prop_map(|(end, which)| Act::Order(end, which)),
         1 => end().prop_map(Act::Migrated),
         1 => (end(), 0..4u8, proptest::option::of(0..4u8))
             .prop_map(|(end, number, other)| Act::Moved(end, number, other)),
@@ -79,7 +79,8 @@ fn order(pair: &mut Pair, end: usize, which: u8, generation: u32) -> bool {
         7 => Order::Depart(&[]),
         8 => Order::Answer(generation, 0, &[], &[]),
         9 => Order::Unload,
-        10 => Order::Destroy,
+        10 => Order::Confirmed,
+        11 => Order::Destroy,
         _ => {
             let offer = Order::Load(&lap, LapTiming::default(), &[]);
             return pair.try_order(end, offer).is_ok();

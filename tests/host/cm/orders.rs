@@ -25,38 +25,38 @@ use proto::cm::{
 pub(crate) type Prepare = fn() -> (Pair, usize);
 
 /// The columns of [`ROWS`].
-const ORDERS: usize = 13;
+const ORDERS: usize = 14;
 
 /// The states, how an end comes to them, and what becomes of each order there: it is done (`+`), or refused as
 /// invalid (`.`), busy (`b`), stale (`s`) or too early (`e`).
 ///
 /// The orders are connect, accept, ready, reject, delay, established, disconnect, depart, load, answer, answer to
-/// another LAP, unload; then the queue pair migrates.
+/// another LAP, unload, confirmed; then the queue pair migrates.
 pub(crate) const ROWS: [(State, Prepare, &str); 24] = [
-    (State::Idle, idle, "+..........+."),
-    (State::ReqSent, || (Pair::new(), A), "...+.......+."),
-    (State::MraReqRcvd, || (delayed(), A), "...+.......+."),
-    (State::ReqRcvd, || (Pair::new(), P), ".+.++......+."),
-    (State::MraReqSent, || (delayed(), P), ".+.+.......+."),
-    (State::RepSent, || (replied(), P), "...+.+.....+."),
-    (State::MraRepRcvd, || (thinking(), P), "...+.+.....+."),
-    (State::RepRcvd, || (replied(), A), "..+++......+."),
-    (State::MraRepSent, || (thinking(), A), "..++.......+."),
-    (up(Ap::Idle), || (Pair::established(), A), ".....++.+..+."),
-    (up(Ap::Idle), || (Pair::established(), P), ".....++....+."),
-    (up(Ap::Idle), || (Pair::loaded(), A), ".....++....++"),
-    (up(Ap::Idle), || (Pair::loaded(), P), ".....++....++"),
-    (up(Ap::Idle), || (moved(), A), ".....++.e..+."),
-    (up(Ap::LapSent), || (Pair::offered(), A), ".....++.b..+."),
-    (up(Ap::MraLapRcvd), || (pondered(), A), ".....++.b..+."),
-    (up(Ap::LapRcvd), || (Pair::offered(), P), "....+++..+s+."),
-    (up(Ap::MraLapSent), || (pondered(), P), ".....++..+s+."),
-    (State::DreqSent, || (parting(), A), "...........+."),
-    (State::DreqSent, || (leaving(), A), "...........++"),
-    (State::DreqRcvd, || (parting(), P), ".......+...+."),
-    (State::DreqRcvd, || (leaving(), P), ".......+...++"),
-    (State::Timewait, || timewait(parting()), "...........+."),
-    (State::Timewait, || timewait(leaving()), "...........+."),
+    (State::Idle, idle, "+..........++."),
+    (State::ReqSent, || (Pair::new(), A), "...+.......++."),
+    (State::MraReqRcvd, || (delayed(), A), "...+.......++."),
+    (State::ReqRcvd, || (Pair::new(), P), ".+.++......++."),
+    (State::MraReqSent, || (delayed(), P), ".+.+.......++."),
+    (State::RepSent, || (replied(), P), "...+.+.....++."),
+    (State::MraRepRcvd, || (thinking(), P), "...+.+.....++."),
+    (State::RepRcvd, || (replied(), A), "..+++......++."),
+    (State::MraRepSent, || (thinking(), A), "..++.......++."),
+    (up(Ap::Idle), || (Pair::established(), A), ".....++.+..++."),
+    (up(Ap::Idle), || (Pair::established(), P), ".....++....++."),
+    (up(Ap::Idle), || (Pair::loaded(), A), ".....++....+++"),
+    (up(Ap::Idle), || (Pair::loaded(), P), ".....++....+++"),
+    (up(Ap::Idle), || (moved(), A), ".....++.e..++."),
+    (up(Ap::LapSent), || (Pair::offered(), A), ".....++.b..++."),
+    (up(Ap::MraLapRcvd), || (pondered(), A), ".....++.b..++."),
+    (up(Ap::LapRcvd), || (Pair::offered(), P), "....+++..+s++."),
+    (up(Ap::MraLapSent), || (pondered(), P), ".....++..+s++."),
+    (State::DreqSent, || (parting(), A), "...........++."),
+    (State::DreqSent, || (leaving(), A), "...........+++"),
+    (State::DreqRcvd, || (parting(), P), ".......+...++."),
+    (State::DreqRcvd, || (leaving(), P), ".......+...+++"),
+    (State::Timewait, || timewait(parting()), "...........++."),
+    (State::Timewait, || timewait(leaving()), "...........++."),
 ];
 
 const fn up(ap: Ap) -> State {
@@ -144,6 +144,7 @@ fn give(pair: &mut Pair, end: usize, column: usize) -> Result<(), Refusal> {
         9 => Order::Answer(1, 0, &[], &[]),
         10 => Order::Answer(2, 0, &[], &[]),
         11 => Order::Unload,
+        12 => Order::Confirmed,
         _ => return pair.try_step(end, Event::Migrated),
     };
     pair.try_order(end, order)

@@ -522,7 +522,7 @@ fn a_queue_pair_goes_its_own_way() {
         let again = pair.try_step(end, Event::Moved(&ways));
         assert_eq!(again, Err(Refusal::Stale));
     }
-    pair.step(A, Event::Confirmed);
+    pair.order(A, Order::Confirmed);
     // Offers come by the new path, and what was sent by the old one is still the peer's.
     pair.offer(1);
     let mad = pair.take(A);
