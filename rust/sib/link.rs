@@ -7,7 +7,6 @@ use crate::driver::Sib;
 use crate::fabric::Berth;
 use crate::hca::Hca;
 use crate::params;
-use crate::pd::LOCAL_DMA_LKEY;
 use crate::registry::{
     self,
     Enlisted,
@@ -104,7 +103,6 @@ fn make<'a>(
             node_guid: guids.node().get(),
             node_desc: description,
             num_comp_vectors: cpu::nr_cpu_ids().saturating_add(ANY_CPU_VECTORS),
-            local_dma_lkey: Some(LOCAL_DMA_LKEY),
             parent: Some(&lease.parent),
         },
     )?;

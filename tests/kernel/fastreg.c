@@ -72,6 +72,7 @@ static int side_open(struct side *side, struct ib_device *device)
 	side->device = device;
 	side->pd = ib_alloc_pd(side->device, 0);
 	check(!IS_ERR(side->pd), "alloc_pd: %pe", side->pd);
+	check(!side->pd->__internal_mr, "a domain has a region of all memory");
 	try(ib_query_port(side->device, 1, &side->port));
 	check(side->device->attrs.device_cap_flags &
 		      IB_DEVICE_MEM_MGT_EXTENSIONS,

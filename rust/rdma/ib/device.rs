@@ -61,9 +61,6 @@ pub struct DeviceInit<'a> {
     /// The number of completion vectors, at least 1: vector 0 has no CPU of its own, vector `n` has CPU `n - 1`,
     /// see [`CqUpcall::complete`](super::CqUpcall::complete).
     pub num_comp_vectors: u32,
-    /// A key for all memory of the kernel, by its virtual addresses, which the driver accepts from clients in
-    /// the kernel alone. Without one ib_core makes a region for each of their domains.
-    pub local_dma_lkey: Option<u32>,
     /// The parent in the device tree; without one the device is a virtual one.
     pub parent: Option<&'a kernel::device::Device>,
 }
@@ -208,7 +205,7 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
             (*dev).node_desc = init.node_desc;
             (*dev).phys_port_cnt = init.ports;
             (*dev).num_comp_vectors = num_comp_vectors;
-            (*dev).local_dma_lkey = init.local_dma_lkey.unwrap_or(0);
+            (*dev).local_dma_lkey = D::LOCAL_DMA_LKEY.unwrap_or(0);
             (*dev).uverbs_cmd_mask |= CMD_MASK;
             (*dev).name_assign_type = bindings::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
             (*dev).link_ops = registrar.link_ops();

@@ -229,6 +229,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Whether the devices have memory regions whose pages come and go.
     const ON_DEMAND: bool;
 
+    /// A key for all memory of the kernel, by its virtual addresses, which the driver accepts from clients in
+    /// the kernel alone. Without one ib_core makes a region for each of their domains.
+    const LOCAL_DMA_LKEY: Option<u32>;
+
     /// The handle of a device. Dropped when the device is removed.
     type Device: Send + Sync + 'static;
     /// The handle of a protection domain.

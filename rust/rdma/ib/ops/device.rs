@@ -62,13 +62,13 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
         // SAFETY: The device has its value from before the registration until it is removed.
         let state = unsafe { DeviceObj::<D>::get(dev) };
         let attr = D::query_device(&state.handle);
-        // SAFETY: Nobody else uses the answer during the call, and the key is set before registration.
+        // SAFETY: Nobody else uses the answer during the call.
         unsafe {
             fill_device(&mut *out, &attr);
             if D::ON_DEMAND {
                 fill_odp(&mut *out, &attr);
             }
-            if (*dev).local_dma_lkey != 0 {
+            if D::LOCAL_DMA_LKEY.is_some() {
                 (*out).kernel_cap_flags |=
                     u64::from(bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
             }
