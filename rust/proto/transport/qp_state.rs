@@ -274,7 +274,7 @@ static TRANSITIONS: [Transition; 9] = [
         optional {
             rc: [PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC
                  ALT_PATH ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER PATH_MIG_STATE],
-            uc: [AV ALT_PATH ACCESS_FLAGS PKEY_INDEX PATH_MIG_STATE],
+            uc: [PORT AV ALT_PATH ACCESS_FLAGS PKEY_INDEX PATH_MIG_STATE],
             ud: [PKEY_INDEX QKEY],
             mi: [PKEY_INDEX QKEY]
         }),
@@ -400,6 +400,17 @@ mod tests {
             check(QpType::Ud, QpState::Init, QpState::Rtr, AttrMask::STATE),
             Ok(())
         );
+    }
+
+    #[test]
+    fn a_path_may_be_named_with_its_port() {
+        // As ib_core does with each path that a program gives a queue pair in SQD.
+        for qp_type in [QpType::Rc, QpType::Uc] {
+            assert_eq!(
+                check(qp_type, QpState::Sqd, QpState::Sqd, mask!(AV PORT)),
+                Ok(())
+            );
+        }
     }
 
     #[test]
