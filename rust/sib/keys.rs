@@ -168,7 +168,7 @@ const FAST_ACCESS: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::REMOTE_WRITE.bits()
         | AccessFlags::REMOTE_READ.bits()
         | AccessFlags::REMOTE_ATOMIC.bits()
-        | AccessFlags::RELAXED_ORDERING.bits()
+        | AccessFlags::OPTIONAL.bits()
         | AccessFlags::FLUSH_GLOBAL.bits(),
 );
 

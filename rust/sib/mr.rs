@@ -88,7 +88,7 @@ const KNOWN: AccessFlags = AccessFlags::from_bits(
         | AccessFlags::MW_BIND.bits()
         | AccessFlags::ON_DEMAND.bits()
         | AccessFlags::HUGETLB.bits()
-        | AccessFlags::RELAXED_ORDERING.bits(),
+        | AccessFlags::OPTIONAL.bits(),
 );
 
 /// Registers memory of a user, which keys name from `iova` on.

@@ -184,9 +184,13 @@ static struct ibv_mr *new_mr(void *at, size_t length, int access)
 	return ibv_reg_mr(devices[0].pd, at, length, access);
 }
 
+/* The first and the last of the rights that are but hints. */
+#define HINTS (IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_RELAXED_ORDERING << 9)
+
 static void memory(void)
 {
 	size_t page = 4096;
+	struct ibv_mr *mr;
 	uint8_t *bytes = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *frozen = mmap(NULL, page, PROT_READ,
@@ -199,6 +203,10 @@ static void memory(void)
 	NO_OBJECT(new_mr(bytes, page, IBV_ACCESS_REMOTE_WRITE), EINVAL);
 	NO_OBJECT(new_mr(bytes, page, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
 	NO_OBJECT(new_mr(bytes, SIZE_MAX - page, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+	mr = new_mr(bytes, page, HINTS);
+	result("hints that nobody knows", mr ? 0 : errno, 0);
+	if (mr)
+		check(!ibv_dereg_mr(mr), "dereg_mr: %m");
 	munmap(bytes, page);
 	munmap(frozen, page);
 }

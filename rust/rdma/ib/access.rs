@@ -27,8 +27,8 @@ flag_set! {
         ON_DEMAND = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND,
         /// The memory is of huge pages; a hint.
         HUGETLB = bindings::ib_access_flags_IB_ACCESS_HUGETLB,
-        /// Writes may be seen out of order; a hint.
-        RELAXED_ORDERING = bindings::ib_access_flags_IB_ACCESS_RELAXED_ORDERING,
+        /// Hints, such as that writes may be seen out of order: who does not know one ignores it.
+        OPTIONAL = bindings::ib_access_flags_IB_ACCESS_OPTIONAL,
         /// FLUSH to global visibility.
         FLUSH_GLOBAL = bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL,
         /// FLUSH to persistence.
