@@ -326,6 +326,38 @@ static void transitions(void)
 	check(end_state(a) == IBV_QPS_RTS, "a refused transition had an effect");
 }
 
+/* A connection may get another path while its sends are drained, and knows of none once it is reset. */
+static void paths(void)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct end_options options = { .type = types[i],
+					       .send_depth = 1,
+					       .recv_depth = 1,
+					       .sges = 1 };
+		struct ibv_qp_attr attr = {
+			.ah_attr = path_to(&devices[0], &devices[1], false),
+		};
+		struct ibv_qp_init_attr init;
+		struct end a, b;
+
+		end_create(&a, &devices[0], &options);
+		end_create(&b, &devices[1], &options);
+		end_connect(&a, &b, &default_path);
+		end_to(&a, IBV_QPS_SQD);
+		result("a path in SQD",
+		       status(ibv_modify_qp(a.qp, &attr, IBV_QP_AV)), 0);
+		end_to(&a, IBV_QPS_RESET);
+		check(!ibv_query_qp(a.qp, &attr, IBV_QP_AV, &init),
+		      "query_qp: %m");
+		result("a path in RESET",
+		       attr.ah_attr.dlid || attr.qp_access_flags ? EINVAL : 0, 0);
+		end_destroy(&a);
+		end_destroy(&b);
+	}
+}
+
 static int post(struct end *end, int count, int sges, uint32_t length,
 		unsigned int flags)
 {
@@ -393,6 +425,7 @@ int main(int argc, char **argv)
 	memory();
 	ports();
 	transitions();
+	paths();
 	posts();
 	multicast();
 	bench_destroy(&bench);

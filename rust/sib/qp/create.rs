@@ -5,7 +5,6 @@
 use super::{
     absence::Absence,
     env::{
-        forget_alternate,
         Events,
         Withheld, //
     },
@@ -212,14 +211,19 @@ fn state(
         is_far: false,
         in_convoy: false,
         course: Course::default(),
-        attr: QpAttr {
-            cap,
-            ..QpAttr::default()
-        },
+        attr: attributes(cap),
         alarm: None,
         idle: 0,
         is_managed: false,
     }? Error)
+}
+
+/// The attributes of a queue pair in RESET.
+fn attributes(cap: QpCap) -> QpAttr {
+    QpAttr {
+        cap,
+        ..QpAttr::default()
+    }
 }
 
 /// The sizes that a queue pair gets, from what was asked for.
@@ -337,7 +341,7 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
         let now = crate::fabric::now();
         machine.modify(now, QpState::Reset, AttrMask::STATE, &config, env)
     });
-    forget_alternate(&mut state.attr);
+    state.attr = attributes(qp.cap);
     qp.port.store(u32::from(qp.port().get()), Relaxed);
     let absence = state.forget();
     // What it lets go of may be much.

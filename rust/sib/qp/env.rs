@@ -484,7 +484,7 @@ impl Env for Surroundings<'_> {
 }
 
 /// There is no alternate path any more.
-pub(super) fn forget_alternate(attr: &mut QpAttr) {
+fn forget_alternate(attr: &mut QpAttr) {
     attr.alt_ah = AhAttr::default();
     attr.alt_port = 0;
     attr.alt_pkey_index = 0;
