@@ -194,7 +194,7 @@ struct State {
     alarm: Option<u64>,
     /// How often in a row the timer found nothing to flush.
     idle: u32,
-    /// Its owner has once set an alternate path or a state of migration.
+    /// Its owner has set an alternate path or a state of migration since it was in RESET.
     is_managed: bool,
 }
 

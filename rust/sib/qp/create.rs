@@ -342,6 +342,7 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
         machine.modify(now, QpState::Reset, AttrMask::STATE, &config, env)
     });
     state.attr = attributes(qp.cap);
+    state.is_managed = false;
     qp.port.store(u32::from(qp.port().get()), Relaxed);
     let absence = state.forget();
     // What it lets go of may be much.

@@ -422,12 +422,9 @@ fn change(
 ) -> Result {
     let mut guard = cx.lock(&qp.state);
     let (state, cx) = guard.split();
-    match author {
-        Author::Owner => state.is_managed |= manages(mask),
-        Author::Manager(known) => {
-            if state.is_managed || known != peer(state.machine.config()) {
-                return Err(EPERM);
-            }
+    if let Author::Manager(known) = author {
+        if state.is_managed || known != peer(state.machine.config()) {
+            return Err(EPERM);
         }
     }
     let from = state.machine.state();
@@ -462,6 +459,9 @@ fn change(
     if let Err(error) = changed {
         state.attr = before;
         return Err(errno(error));
+    }
+    if matches!(author, Author::Owner) {
+        state.is_managed |= manages(mask);
     }
     if mask.contains(QpAttrMask::PORT) || mask.contains(QpAttrMask::ALT_PATH) {
         qp.set_ports(state.machine.config());
