@@ -82,6 +82,8 @@ pub struct QpConfig {
     pub alternate: Option<Alternate>,
     /// What becomes of that one.
     pub mig_state: MigState,
+    /// Whether the peer has not been heard since the migration, and may not know of it.
+    pub unheard: bool,
     /// Whether a peer that has migrated is followed although this end has not heard that it was ready to. The
     /// IBA drops such a packet; then a peer that goes over too early is lost.
     pub follow_unarmed: bool,

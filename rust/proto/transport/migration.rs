@@ -9,7 +9,8 @@
 //! the consumer loads another.
 //!
 //! What is sent is decided by the state at the time of sending, so that all that is sent again after a migration
-//! asks the peer to follow. Sequence numbers, and what was done for the peer, do not change.
+//! asks the peer to follow. An end that is in REARM before it has heard its peer on the new path goes on asking, since
+//! a peer that has not followed takes nothing else. Sequence numbers, and what was done for the peer, do not change.
 //!
 //! Source: IBA "Automatic Path Migration", "Migration request (MigReq)".
 
@@ -182,6 +183,11 @@ fn check(
 }
 
 impl QpConfig {
+    /// Whether packets ask the peer to follow.
+    pub(super) fn asks_to_follow(&self) -> bool {
+        self.mig_state == MigState::Migrated || self.unheard
+    }
+
     /// Makes the alternate path, if there is one, the only one.
     pub(super) fn take_alternate(&mut self) -> bool {
         let Some(alternate) = self.alternate.take() else {
@@ -194,6 +200,7 @@ impl QpConfig {
         self.timeout = alternate.timeout;
         self.reminder_floor = alternate.reminder_floor;
         self.mig_state = MigState::Migrated;
+        self.unheard = true;
         true
     }
 }

@@ -147,8 +147,6 @@ pub struct Qp<S, R> {
     deferral: Deferral,
     /// Whether the consumer knows, since the queue pair is armed, that a migration of the peer failed.
     refused: bool,
-    /// Whether the peer has not been heard since the migration.
-    unheard: bool,
     /// The path before the last migration.
     former: Option<Former>,
     probe: Probe,
@@ -173,7 +171,6 @@ where
             unflushed: false,
             deferral: Deferral::default(),
             refused: false,
-            unheard: false,
             former: None,
             probe: Probe::default(),
         }
@@ -211,7 +208,7 @@ where
 
     /// Whether the peer has not been heard since the queue pair has gone over to the path in use.
     pub fn is_unheard(&self) -> bool {
-        self.unheard
+        self.config.unheard
     }
 
     /// Whether all requests that have been sent are acknowledged.
@@ -264,6 +261,7 @@ where
         let change = migration::plan(to, mask, &self.config, config)?;
         self.config = QpConfig {
             mig_state: self.config.mig_state,
+            unheard: self.config.unheard,
             ..*config
         };
         match (from, to) {
@@ -278,7 +276,7 @@ where
                 self.deferral = Deferral::default();
                 self.config.alternate = None;
                 self.config.mig_state = MigState::Migrated;
-                self.unheard = false;
+                self.config.unheard = false;
                 self.former = None;
                 self.probe.stop();
             }
@@ -518,7 +516,7 @@ where
             return Err(RxDrop::State);
         }
         self.admit(now, header, env)?;
-        if core::mem::take(&mut self.unheard) {
+        if core::mem::take(&mut self.config.unheard) {
             if self.config.mig_state == MigState::Migrated {
                 self.probe.stop();
             }
@@ -670,7 +668,6 @@ where
         }
         self.former = Some(former);
         env.event(QpEvent::PathMig);
-        self.unheard = true;
         self.ask();
         if self.state.sends() {
             self.requester.change_path(now, &self.config);

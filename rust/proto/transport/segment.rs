@@ -7,7 +7,6 @@ use crate::transport::config::{
     PathAv,
     QpConfig, //
 };
-use crate::transport::migration::MigState;
 use crate::transport::wqe::SendSlot;
 use wire::bth::Bth;
 use wire::grh::{
@@ -252,7 +251,7 @@ pub(super) fn connected_header(
         grh: config.path.grh.as_ref().map(global_header),
         bth: Bth {
             opcode,
-            migreq: config.mig_state == MigState::Migrated,
+            migreq: config.asks_to_follow(),
             pkey: config.pkey,
             dest_qp: config.dest_qpn,
             psn,

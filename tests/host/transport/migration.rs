@@ -529,6 +529,35 @@ fn there_and_back_again() {
     assert_eq!(sent(&world, 1), expected);
 }
 
+/// Whoever loads the next path at once may do so before his peer has heard of the migration.
+#[test]
+fn a_peer_follows_one_that_is_in_rearm_already() {
+    for mover in 0..2 {
+        let mut world = world(QpType::Rc, MigState::Armed);
+        world.severed = vec![(1 - mover, PRIMARY), (1 - mover, ALTERNATE)];
+        write(&mut world.nodes[mover], 0);
+        while events(&world)[mover].is_empty() {
+            while world.transmit() {}
+            assert!(world.step());
+        }
+        load(&mut world, mover, PRIMARY);
+        assert!(world.nodes[mover].qp.is_unheard());
+        world.severed = vec![(1 - mover, PRIMARY)];
+        world.run();
+        assert_eq!(sent(&world, mover), [(0, WcStatus::Success)]);
+        assert_eq!(events(&world), [&[QpEvent::PathMig]; 2]);
+        assert!(!world.nodes[mover].qp.is_unheard());
+
+        world.severed.clear();
+        load(&mut world, 1 - mover, PRIMARY);
+        for node in &mut world.nodes {
+            write(node, 1);
+        }
+        world.run();
+        assert_eq!(states(&world), [MigState::Armed; 2]);
+    }
+}
+
 /// What was under way on the old path is not taken any more; it comes again on the new one.
 #[test]
 fn the_old_path_is_closed() {
