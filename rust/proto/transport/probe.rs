@@ -3,8 +3,8 @@
 //! Asking the peer about its path without a message to send.
 //!
 //! Both ends of a connection learn of each other's paths from the packets that they exchange. One that carries no
-//! traffic would never be armed, and one that has migrated would not be followed. So an end that has nothing to send
-//! asks by itself: with an RDMA WRITE of no bytes that has the PSN of the last request. The peer takes it for a
+//! traffic would never be armed, and one that has migrated would not be followed. So an end that has nothing to send,
+//! or pauses, asks by itself: with an RDMA WRITE of no bytes that has the PSN of the last request. The peer takes it for a
 //! repetition, acknowledges it, and does nothing else (IBA "Duplicate requests"). Neither consumer sees any of it.
 //!
 //! An end that waits to be armed, and is asked so by a peer that has an alternate path, asks in turn: a request that

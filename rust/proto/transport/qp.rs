@@ -358,7 +358,7 @@ where
                 return segment;
             }
         }
-        if self.may_ask() && !self.requester.is_quiet() {
+        if self.may_ask() && !self.requester.is_silent() {
             self.requester.ask(now, &self.config);
         }
         let segment = self.request(now, limits);
@@ -377,7 +377,7 @@ where
                 return segment;
             }
         }
-        if self.may_ask() && self.requester.is_quiet() {
+        if self.may_ask() && self.requester.is_silent() {
             let acked = self.requester.acked();
             return self.probe.poll(now, acked, &self.config, limits);
         }
@@ -557,9 +557,12 @@ where
         self.config.probes && self.qp_type == QpType::Rc
     }
 
-    /// Whether the peer is to be asked now: it owes no answer, and there is nothing new that it would answer.
+    /// Whether the peer is to be asked now: it owes no answer, and there is nothing new that it would answer. A pause
+    /// may be longer than its patience with a path that this end has left.
     fn may_ask(&self) -> bool {
-        self.probe.is_due() && self.state == QpState::Rts && self.requester.is_owed_nothing()
+        self.probe.is_due()
+            && self.state == QpState::Rts
+            && (self.requester.is_owed_nothing() || self.requester.is_pausing())
     }
 
     /// Does what a packet is about.

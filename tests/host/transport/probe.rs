@@ -158,6 +158,38 @@ fn a_silent_peer_follows() {
     }
 }
 
+/// A pause may be long, and the peer not be able to go over by itself.
+#[test]
+fn who_pauses_is_followed() {
+    let mut world = world(Faults::default());
+    rearm(&mut world, ALTERNATE);
+    world.run();
+    assert_eq!(states(&world), [MigState::Armed; 2]);
+    let [one, two] = &mut world.nodes;
+    two.qp.config_mut().min_rnr_timer = 29;
+    two.qp.config_mut().mig_state = MigState::Rearm;
+    one.post(wqe(0, SendOp::Send, 10, 0), vec![0; 10]);
+    let request = one.poll_all(0).remove(0);
+    assert_eq!(two.take(0, &request), Err(RxDrop::NoRecv));
+    let refusal = two.poll_all(0).remove(0);
+    assert_eq!(one.take(0, &refusal), Ok(()));
+    let paused = one.qp.next_deadline();
+    migrate(one).unwrap();
+    let question = one.poll_all(0);
+    assert_eq!(question.len(), 1);
+    assert_eq!(two.take(0, &question[0]), Err(RxDrop::Duplicate));
+    assert_eq!(states(&world), [MigState::Migrated; 2]);
+    let [one, two] = &mut world.nodes;
+    let answer = two.poll_all(0).remove(0);
+    let _ = one.take(0, &answer);
+    assert!(!one.qp.is_unheard());
+    assert!(one.poll_all(0).is_empty());
+    assert_eq!(one.qp.next_deadline(), paused);
+    two.host.post_recv(10);
+    world.run();
+    assert_eq!(world.nodes[0].host.sent.len(), 1);
+}
+
 /// A request that came before makes an end ask, and does not arm it.
 #[test]
 fn a_repetition_leads_to_a_question() {

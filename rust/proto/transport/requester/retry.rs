@@ -214,8 +214,13 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Whether nothing has been sent since the peer asked for a pause.
-    pub(super) fn is_pausing(&self) -> bool {
+    pub(in crate::transport) fn is_pausing(&self) -> bool {
         matches!(self.timer, Timer::Rnr(_)) && self.cursor_psn == self.acked
+    }
+
+    /// Whether nothing is to be sent now of which the peer could be asked to acknowledge it.
+    pub(in crate::transport) fn is_silent(&self) -> bool {
+        self.is_quiet() || self.is_pausing()
     }
 
     /// The peer says that it is ready: nothing but the pause that it has asked for is waited for.
