@@ -47,6 +47,13 @@ impl Deferral {
         true
     }
 
+    /// The path is left that what waits has come by, so that none of it is taken. Requests come again, by another one,
+    /// and wait anew.
+    pub(super) fn on_path_left(&mut self) {
+        self.newest = None;
+        self.lost_request = None;
+    }
+
     /// Whether the request with this PSN may be among those that wait.
     fn holds(&self, psn: Psn) -> bool {
         self.newest.is_some_and(|newest| !psn.is_after(newest))

@@ -671,6 +671,7 @@ where
         }
         self.former = Some(former);
         env.event(QpEvent::PathMig);
+        self.deferral.on_path_left();
         self.ask();
         if self.state.sends() {
             self.requester.change_path(now, &self.config);

@@ -12,6 +12,7 @@ use crate::world::{
     ALTERNATE,
     PRIMARY, //
 };
+use proto::time::Instant;
 use proto::transport::{
     Alternate,
     AttrMask,
@@ -556,6 +557,37 @@ fn a_peer_follows_one_that_is_in_rearm_already() {
         world.run();
         assert_eq!(states(&world), [MigState::Armed; 2]);
     }
+}
+
+/// A request that waits for memory comes again by the new path, and waits there, since it is not taken by the old one.
+#[test]
+fn what_waits_for_memory_waits_on_the_new_path() {
+    let mut world = world(QpType::Rc, MigState::Armed);
+    let [one, two] = &mut world.nodes;
+    write(one, 0);
+    let old = one.poll_all(0);
+    two.host.absent = true;
+    assert_eq!(two.take(0, &old[0]), Err(RxDrop::Absent));
+    for packet in &old {
+        assert!(two.defer(packet));
+    }
+    migrate(one).unwrap();
+    let new = one.poll_all(0);
+    for packet in &new {
+        assert!(two.defer(packet));
+    }
+    assert_eq!(two.host.events, [QpEvent::PathMig]);
+    // Nobody has asked twice, so nobody is told to pause.
+    assert!(two.poll_all(0).is_empty());
+    for packet in &old {
+        assert_eq!(two.take(0, packet), Err(RxDrop::OldPath));
+    }
+    for packet in &new {
+        assert_eq!(two.take(0, packet), Ok(()));
+    }
+    two.qp.resume(Instant::from_nanos(0));
+    world.run();
+    assert_eq!(sent(&world, 0), [(0, WcStatus::Success)]);
 }
 
 /// What was under way on the old path is not taken any more; it comes again on the new one.
