@@ -4,8 +4,9 @@
 //!
 //! Both ends of a connection learn of each other's paths from the packets that they exchange. One that carries no
 //! traffic would never be armed, and one that has migrated would not be followed. So an end that has nothing to send,
-//! or pauses, asks by itself: with an RDMA WRITE of no bytes that has the PSN of the last request. The peer takes it for a
-//! repetition, acknowledges it, and does nothing else (IBA "Duplicate requests"). Neither consumer sees any of it.
+//! or pauses, asks by itself: with an RDMA WRITE of no bytes that has the PSN of the last request. The peer takes it
+//! for a repetition, acknowledges it, and does nothing else (IBA "Duplicate requests"). Neither consumer sees any of
+//! it.
 //!
 //! An end that waits to be armed, and is asked so by a peer that has an alternate path, asks in turn: a request that
 //! came before does not arm, since it may have been under way for long, but the answer to its own one does.

@@ -248,6 +248,10 @@ where
     ) -> Result<(), ModifyError> {
         let from = self.state;
         qp_state::check(self.qp_type, from, to, mask).map_err(ModifyError::Transition)?;
+        if from == QpState::Sqe && to == QpState::Rts {
+            // Others may post whenever they like, and are no reason to refuse.
+            self.flush(env);
+        }
         let is_draining = from == QpState::Sqd && to == QpState::Sqd && self.is_draining();
         let is_flushing = from == QpState::Sqe && to == QpState::Rts && self.is_flushing();
         if is_draining || is_flushing {

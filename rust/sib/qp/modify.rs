@@ -329,8 +329,8 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 /// # Errors
 ///
 /// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
-/// `EBUSY` while a send queue drains, or if work is posted to one in error at the same time; `ENOMEM` for more
-/// outstanding operations than the device has; `EIO` for a program whose device goes.
+/// `EBUSY` while a send queue drains, or if very much work is posted to one in error at the same time; `ENOMEM` for
+/// more outstanding operations than the device has; `EIO` for a program whose device goes.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,

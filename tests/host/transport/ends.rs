@@ -133,10 +133,12 @@ fn a_send_queue_works_again_when_it_is_flushed() {
     let again = |node: &mut Node| node.modify(QpState::Rts, AttrMask::STATE, &config);
     assert_eq!(again(&mut node), Err(ModifyError::Draining));
     node.flush();
+    // Somebody has not heard of the error.
+    node.post(wqe(WRS, SendOp::Send, 10, 0), vec![0; 10]);
     assert_eq!(again(&mut node), Ok(()));
     assert!(node.poll_all(0).is_empty());
     let mut all = vec![(0, WcStatus::LocProtErr)];
-    all.extend((1..WRS).map(|id| (id, WcStatus::WrFlushErr)));
+    all.extend((1..=WRS).map(|id| (id, WcStatus::WrFlushErr)));
     assert_eq!(statuses(&node.host.sent), all);
 }
 
