@@ -222,13 +222,13 @@ impl<S: Storage> Groups<S> {
     /// Makes a group, which gets a LID; of the first `lids` alone.
     pub(super) fn create(&mut self, record: &McMemberRecord, lids: usize) -> Result<usize, NoRoom> {
         let count = self.groups.len().min(lids);
-        let is_free = |at: &usize| {
-            let group = self.groups.get(*at);
-            group.is_some_and(|group| !group.used && !group.stale)
-        };
         let from = if self.cursor < count { self.cursor } else { 0 };
-        let mut places = (from..count).chain(0..from);
-        let place = places.find(is_free).ok_or(NoRoom)?;
+        let places = (from..count).chain(0..from);
+        let mut free = places.filter(|at| self.groups.get(*at).is_some_and(|group| !group.used));
+        // Better one without the tree of another group; but after a sweep all trees have to be made anew.
+        let first = free.clone().next();
+        let clear = free.find(|at| self.groups.get(*at).is_some_and(|group| !group.stale));
+        let place = clear.or(first).ok_or(NoRoom)?;
         self.cursor = place.saturating_add(1);
         let group = self.groups.get_mut(place).ok_or(NoRoom)?;
         let mlid = u16::try_from(place).map_err(|_| NoRoom)?;
@@ -239,7 +239,7 @@ impl<S: Storage> Groups<S> {
             },
             used: true,
             permanent: false,
-            stale: false,
+            stale: group.stale,
         };
         Ok(place)
     }

@@ -692,6 +692,20 @@ fn who_is_behind_a_switch_without_room() {
     drop(cables);
     let between = world.add_switch(30, 64);
     world.unplug(near);
+/// Requests that have waited for the end of a sweep find room, though all trees are to be made anew.
+#[test]
+fn groups_are_made_after_a_sweep() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    for number in 0..8 {
+        world.sweep(0);
+        join(&mut world, ports[1], name(number), JOIN_FULL).expect("there is room");
+    }
+    world.settle(LIMIT);
+    for number in 0..8 {
+        check_group(&world, name(number), &ports);
+    }
+}
+
     world.plug(near, (between, 1));
     world.plug((between, 2), far);
     world.settle(LIMIT);
