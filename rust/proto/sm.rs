@@ -62,10 +62,7 @@ use self::exchange::{
 use self::fifo::Fifo;
 use self::inbox::Replies;
 use self::lids::Lids;
-use self::multicast::{
-    Multicast,
-    Part, //
-};
+use self::multicast::Multicast;
 use self::notices::Notices;
 use self::partitions::Partitions;
 use self::phase::Phase;
@@ -459,9 +456,7 @@ impl<S: Storage> Manager<S> {
         } else if self.phase == Phase::Idle && self.exchange.len() == 0 {
             match self.state {
                 SmState::Master if self.ready && self.multicast.pending => {
-                    self.multicast.pending = false;
-                    self.multicast.failed = false;
-                    self.phase = Phase::Prune(0, Part::FIRST);
+                    self.phase = self.begin_multicast();
                 }
                 SmState::Master if is_due(self.light_at) => {
                     self.act_count = self.act_count.wrapping_add(1);

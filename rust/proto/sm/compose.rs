@@ -16,6 +16,7 @@ use super::{
     Storage,
     Transmit, //
 };
+use crate::fabric::switch::PortMask;
 use wire::mad::smp::{
     attr,
     PortInfo,
@@ -113,10 +114,15 @@ impl<S: Storage> Manager<S> {
                 let node = self.topology.node_of(errand.port)?;
                 smp.set_attribute(&self.tables.block(node.row, block)?);
             }
-            Ask::Prune(part) | Ask::Graft(part) => {
+            Ask::Prune(part) => {
                 let row = self.topology.node_of(errand.port)?.row;
-                let prune = matches!(errand.ask, Ask::Prune(_));
-                smp.set_attribute(&self.multicast.part(row, part, prune)?);
+                let closed = PortMask::EMPTY;
+                smp.set_attribute(&self.multicast.part(row, part, true, &closed)?);
+            }
+            Ask::Graft(part) => {
+                let node = self.topology.node_of(errand.port)?;
+                let closed = self.closed(node);
+                smp.set_attribute(&self.multicast.part(node.row, part, false, &closed)?);
             }
             // A question needs no words, but who asks may be what the other one has to know.
             Ask::Manager | Ask::Handover | Ask::Acknowledge => smp.set_attribute(&self.sm_info()),

@@ -127,7 +127,9 @@ impl<S: Storage> Manager<S> {
             }
             Ask::Prune(part) | Ask::Graft(part) => {
                 let row = self.row_of(port);
-                self.multicast.told(row, part, &smp.attribute());
+                if self.multicast.told(row, part, &smp.attribute()) {
+                    self.keeps_trees(port);
+                }
             }
             Ask::Manager => self.rival_told(port, &smp.attribute()),
             Ask::Handover => self.start_standby(port, now),
@@ -170,6 +172,10 @@ impl<S: Storage> Manager<S> {
                 let row = self.row_of(errand.port);
                 self.multicast.doubt(row, part);
                 self.multicast.failed = true;
+                // One that was pruned has a part of the new trees, whatever it has taken since.
+                if matches!(errand.ask, Ask::Prune(_)) {
+                    self.keeps_trees(errand.port);
+                }
             }
             Ask::Keys | Ask::SetKeys => {
                 self.partitions.close(errand.port);

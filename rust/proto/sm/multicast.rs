@@ -4,13 +4,17 @@
 //!
 //! While trees change, a switch that has the new tree and one that has the old one could send packets round in circles.
 //! So ports that are in the old trees alone are taken out of all tables first; only then those of the new trees are
-//! added. What is between is a part of the one trees or of the others.
+//! added. What is between is a part of the one trees or of the others. A switch that keeps its old trees is left out of
+//! the new ones: nothing is sent into it, and others do not wait for it.
 
 use super::exchange::{
     Ask,
     Errand, //
 };
-use super::topology::NONE;
+use super::topology::{
+    Node,
+    NONE, //
+};
 use super::{
     Manager,
     Phase,
@@ -19,6 +23,7 @@ use super::{
 use crate::fabric::switch::PortMask;
 use crate::time::Instant;
 use wire::mad::smp::MulticastForwardingTable;
+use wire::PortNum;
 
 /// Entries of a block.
 const BLOCK: usize = MulticastForwardingTable::ENTRIES;
@@ -171,30 +176,30 @@ impl<S: Storage> Multicast<S> {
         Some(unknown || differs)
     }
 
-    /// What is to be written: no port that is not to be there; if `prune`, none either that may not be there yet.
+    /// What is to be written: no port that is not to be there, and none of `closed`; if `prune`, none either that may not
+    /// be there yet.
     pub(super) fn part(
         &self,
         row: u32,
         part: Part,
         prune: bool,
+        closed: &PortMask,
     ) -> Option<MulticastForwardingTable> {
         let (has, due) = self.entries(row, part.block())?;
         let position = part.position();
+        let open = !closed.half_word(position);
         let mut table = MulticastForwardingTable::default();
         for (entry, (has, due)) in table.0.iter_mut().zip(has.iter().zip(due)) {
-            *entry = if prune {
-                has.and(due).half_word(position)
-            } else {
-                due.half_word(position)
-            };
+            let ports = if prune { has.and(due) } else { *due };
+            *entry = ports.half_word(position) & open;
         }
         Some(table)
     }
 
-    /// The switch has told what it has.
-    pub(super) fn told(&mut self, row: u32, part: Part, table: &MulticastForwardingTable) {
+    /// The switch has told what it has. Returns whether it keeps ports that are not to be there.
+    pub(super) fn told(&mut self, row: u32, part: Part, table: &MulticastForwardingTable) -> bool {
         let Some(at) = self.block_index(row, usize::from(part.block())) else {
-            return;
+            return false;
         };
         let first = at.saturating_mul(BLOCK);
         let entries = self.has.get_mut(first..).unwrap_or(&mut []);
@@ -205,7 +210,9 @@ impl<S: Storage> Multicast<S> {
             *unknown &= !position_bit(part);
         }
         // A switch that keeps what it is not to have would be written for ever.
-        self.failed |= self.lacks(row, part, true) == Some(true);
+        let keeps = self.lacks(row, part, true) == Some(true);
+        self.failed |= keeps;
+        keeps
     }
 
     fn is_unknown(&self, row: u32, part: Part) -> Option<bool> {
@@ -265,6 +272,9 @@ impl<S: Storage> Manager<S> {
             if !node.is_switch() || !self.topology.is_here(node) || row == NONE {
                 continue;
             }
+            if !prune && node.keeps_trees {
+                continue;
+            }
             if let Some(part) = self.multicast.next(row, start, prune, ports, cap) {
                 self.phase = phase(index, part.next());
                 return Some(Errand {
@@ -275,6 +285,42 @@ impl<S: Storage> Manager<S> {
         }
         self.phase = phase(self.topology.node_count(), Part::FIRST);
         None
+    }
+
+    /// The tables are to be written.
+    pub(super) fn begin_multicast(&mut self) -> Phase {
+        self.multicast.pending = false;
+        self.multicast.failed = false;
+        for index in 0..self.topology.node_count() {
+            if let Some(node) = self.topology.node_mut(index) {
+                node.keeps_trees = false;
+            }
+        }
+        Phase::Prune(0, Part::FIRST)
+    }
+
+    /// The switch of a port has not been pruned.
+    pub(super) fn keeps_trees(&mut self, port: u32) {
+        let node = self.topology.port(port).map_or(NONE, |port| port.node);
+        if let Some(node) = self.topology.node_mut(node) {
+            node.keeps_trees = true;
+        }
+    }
+
+    /// The ports of a switch that lead to others which have not been pruned.
+    pub(super) fn closed(&self, node: &Node) -> PortMask {
+        let mut closed = PortMask::EMPTY;
+        for number in 1..=node.info.num_ports {
+            let far = self
+                .topology
+                .port_of(node, PortNum::new(number))
+                .and_then(|port| self.topology.link(port))
+                .and_then(|far| self.topology.node_of(far));
+            if far.is_some_and(|far| far.keeps_trees) {
+                closed.insert(PortNum::new(number));
+            }
+        }
+        closed
     }
 
     /// The multicast tables are written. What failed is tried again after a heavy sweep.

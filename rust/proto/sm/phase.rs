@@ -309,8 +309,8 @@ impl<S: Storage> Manager<S> {
             Phase::Arm(_) => Phase::Activate(0),
             Phase::Activate(_) => Phase::Announce,
             Phase::Watch(_) => Phase::Idle,
-            Phase::Prune(..) if !self.multicast.failed => Phase::Graft(0, Part::FIRST),
-            Phase::Prune(..) | Phase::Graft(..) => return self.finish_multicast(now),
+            Phase::Prune(..) => Phase::Graft(0, Part::FIRST),
+            Phase::Graft(..) => return self.finish_multicast(now),
             Phase::Announce | Phase::Light(_) => return self.finish(now),
         };
     }

@@ -49,6 +49,8 @@ pub struct Node {
     pub(super) row: u32,
     /// All of the switch's table has to be written.
     pub(super) rewrite: bool,
+    /// The switch may have ports in its multicast table that are not to be there.
+    pub(super) keeps_trees: bool,
     /// Place in the order of ranks; [`NONE`] for a node that forwards nothing.
     pub(super) position: u32,
     /// The first port with a link to another switch.
@@ -111,6 +113,7 @@ impl Node {
             chain: NONE,
             row: NONE,
             rewrite: true,
+            keeps_trees: false,
             position: NONE,
             first_link: NONE,
             down: NONE,

@@ -31,10 +31,10 @@ use crate::{
     shapes,
     LIMIT, //
 };
+use proto::fabric::switch::Lrh;
 use proto::sa::Config;
 use proto::time::Duration;
 use std::collections::BTreeMap;
-use wire::mad::method;
 use wire::mad::sa::{
     method as sa_method,
     selector,
@@ -47,7 +47,14 @@ use wire::mad::sa::{
 };
 use wire::mad::smp::{
     attr,
-    SmState, //
+    PortInfo,
+    SmState,
+    Smp, //
+};
+use wire::mad::{
+    class,
+    method,
+    MadHeader, //
 };
 use wire::{
     Gid,
@@ -280,6 +287,78 @@ fn a_switch_that_takes_no_tables() {
     join(&mut world, ports[1], name(1), JOIN_FULL).expect("it joins");
     world.pass(millis(10_000));
     assert!(sweeps(&world) - before >= 2);
+}
+
+/// Sends a request to the agent of a switch, and returns the answer.
+fn manage(world: &mut World, switch: usize, method: u8, mkey: u64, info: &PortInfo) -> PortInfo {
+    let mut smp = Smp::new(&MadHeader {
+        mgmt_class: class::SUBN_LID,
+        method,
+        attr_id: attr::PORT_INFO,
+        ..MadHeader::default()
+    });
+    smp.set_mkey(mkey);
+    smp.set_attribute(info);
+    let now = world.now;
+    let Node::Switch(switch) = &mut world.nodes[switch] else {
+        panic!("it is a switch");
+    };
+    let lrh = Lrh {
+        slid: switch.lid(),
+        dlid: switch.lid(),
+    };
+    let mut mad = *smp.as_bytes();
+    switch.on_smp(PortNum::MANAGEMENT, &mut mad, lrh, now);
+    assert_eq!(Smp::from_bytes(&mad).status(), 0);
+    Smp::from_bytes(&mad).attribute()
+}
+
+/// A switch has the M_Key of somebody else, and so keeps its tables: groups of others come and go all the same.
+#[test]
+fn a_switch_that_keeps_its_tables() {
+    for shape in [line(5, 1), ring(6, 1), fat_tree(3, 2, 2)] {
+        let (mut world, ports) = served(&shape);
+        for at in &ports {
+            join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+        }
+        world.settle(LIMIT);
+        let far = *ports.last().expect("there are ports");
+        let (switch, _) = world.cables.far(far).expect("it has a cable");
+        let told = manage(&mut world, switch, method::GET, 0, &PortInfo::default());
+        let guarded = PortInfo {
+            mkey: 7,
+            mkey_protect_bits: 1,
+            ..told
+        };
+        manage(&mut world, switch, method::SET, 0, &guarded);
+        leave(&mut world, far, name(1), JOIN_FULL).expect("it leaves");
+        world.pass(millis(2_000));
+        let near: Vec<Place> = ports
+            .iter()
+            .copied()
+            .filter(|at| world.cables.far(*at).is_some_and(|end| end.0 != switch))
+            .collect();
+        let mut mlid = None;
+        for at in &near {
+            let told = join(&mut world, *at, name(2), JOIN_FULL).expect("it joins");
+            mlid = Some(told.mlid);
+        }
+        for _ in 0..100 {
+            world.pass(millis(100));
+            for from in &ports {
+                let arrived = flood(&world, *from, mlid.expect("the group has a LID"));
+                assert!(arrived.values().all(|times| *times == 1), "{arrived:?}");
+            }
+        }
+        let arrived = flood(&world, near[0], mlid.expect("the group has a LID"));
+        assert!(arrived.contains_key(&near[1]), "{arrived:?}");
+        // When it takes tables again, all are as they are to be.
+        let open = PortInfo { mkey: 0, ..guarded };
+        manage(&mut world, switch, method::SET, 7, &open);
+        world.settle(LIMIT);
+        check_group(&world, name(1), &ports);
+        check_group(&world, name(2), &ports);
+    }
 }
 
 #[test]
@@ -613,6 +692,20 @@ fn there_is_no_room_for_more() {
     join(&mut world, ports[0], name(62), JOIN_FULL).expect("there is room");
 }
 
+/// Requests that have waited for the end of a sweep find room, though all trees are to be made anew.
+#[test]
+fn groups_are_made_after_a_sweep() {
+    let (mut world, ports) = served(&mesh(3, 2, 1));
+    for number in 0..8 {
+        world.sweep(0);
+        join(&mut world, ports[1], name(number), JOIN_FULL).expect("there is room");
+    }
+    world.settle(LIMIT);
+    for number in 0..8 {
+        check_group(&world, name(number), &ports);
+    }
+}
+
 #[test]
 fn who_is_in_a_group_is_told_to_the_trusted() {
     let (mut world, ports) = served(&mesh(3, 2, 1));
@@ -692,20 +785,6 @@ fn who_is_behind_a_switch_without_room() {
     drop(cables);
     let between = world.add_switch(30, 64);
     world.unplug(near);
-/// Requests that have waited for the end of a sweep find room, though all trees are to be made anew.
-#[test]
-fn groups_are_made_after_a_sweep() {
-    let (mut world, ports) = served(&mesh(3, 2, 1));
-    for number in 0..8 {
-        world.sweep(0);
-        join(&mut world, ports[1], name(number), JOIN_FULL).expect("there is room");
-    }
-    world.settle(LIMIT);
-    for number in 0..8 {
-        check_group(&world, name(number), &ports);
-    }
-}
-
     world.plug(near, (between, 1));
     world.plug((between, 2), far);
     world.settle(LIMIT);
