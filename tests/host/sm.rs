@@ -26,6 +26,7 @@ use nodes::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proto::fabric::link::LinkState;
 use proto::sm::Config;
 use proto::time::Duration;
 use shapes::{
@@ -44,7 +45,8 @@ use wire::mad::smp::{
 };
 use wire::{
     Guid,
-    Lid, //
+    Lid,
+    PortNum, //
 };
 use world::World;
 
@@ -201,6 +203,32 @@ fn a_sweep_of_a_healthy_fabric_changes_nothing() {
     assert_eq!(report.requests - sent, 1 + 30 + 10 * (2 + 5) + 10 * 2);
     assert_eq!(lids(&world), before);
 }
+
+/// Answers of ports that have become Active get lost: that they do not become so again is no trouble.
+#[test]
+fn who_is_active_already() {
+    let (mut world, _) = line(4, 1).managed();
+    let is_active = |node: &Node| match node {
+        Node::Hca(hca) => hca
+            .port(PortNum::new(1))
+            .is_some_and(|port| port.attrs().state() == LinkState::Active),
+        Node::Switch(_) => false,
+    };
+    while !world.nodes.iter().any(is_active) {
+        world.pass(Duration::from_nanos(1_000));
+    }
+    world.unseen = Some((method::GET_RESP, attr::PORT_INFO));
+    world.pass(millis(150));
+    world.unseen = None;
+    while !world.seats[0].manager.is_ready() {
+        world.pass(millis(1));
+    }
+    let report = *world.seats[0].manager.report();
+    assert!(report.repeats != 0 && !report.trouble, "{report:?}");
+    world.settle(LIMIT);
+    check(&world, 0, true);
+}
+
 /// Every link in turn fails and returns, where there is a way round it or not.
 #[test]
 fn links_fail_and_return() {

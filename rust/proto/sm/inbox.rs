@@ -102,7 +102,11 @@ impl<S: Storage> Manager<S> {
             return;
         };
         if smp.status() != status::OK {
-            self.lost(errand, now);
+            // A port refuses to become Active again: the answer to the first request was lost, or data came before it.
+            let again = errand.ask == Ask::Activate && smp.status() == status::INVALID_FIELD;
+            if !again {
+                self.lost(errand, now);
+            }
             return;
         }
         let port = errand.port;
