@@ -67,6 +67,7 @@ use rdma::work::{
 };
 use wire::header::Header;
 use wire::mad::smp::SmState;
+use wire::mad::MadHeader;
 use wire::{
     Gid,
     PortNum,
@@ -275,18 +276,14 @@ impl Fabric {
 
     /// Puts a datagram for the subnet manager into the inbox, which the caller has locked.
     pub(super) fn post(&self, state: &mut State, mad: &Mad, lrh: Lrh) {
-        self.put(state, (*mad, Route::Manager(lrh)));
+        let is_answer = MadHeader::parse(mad).is_ok_and(|header| header.is_response());
+        let room = if is_answer { INBOX } else { CROWD };
+        self.put(state, (*mad, Route::Manager(lrh)), room);
     }
 
     /// Puts a datagram for subnet administration into the inbox, which the caller has locked.
     pub(super) fn post_request(&self, state: &mut State, mad: &Mad, from: Address) {
-        if state
-            .inbox
-            .as_ref()
-            .is_some_and(|inbox| inbox.letters.len() < CROWD)
-        {
-            self.put(state, (*mad, Route::Administration(from)));
-        }
+        self.put(state, (*mad, Route::Administration(from)), CROWD);
     }
 
     /// Writes down what the subnet manager knows. May sleep.
@@ -297,10 +294,12 @@ impl Fabric {
         }
     }
 
-    fn put(&self, state: &mut State, letter: Letter) {
+    /// Puts a letter into the inbox if there are fewer than `room`. One that finds none is lost.
+    fn put(&self, state: &mut State, letter: Letter, room: usize) {
         if let Some(inbox) = &mut state.inbox {
-            // One that finds no room is lost.
-            let _ = inbox.letters.push_within_capacity(letter);
+            if inbox.letters.len() < room {
+                let _ = inbox.letters.push_within_capacity(letter);
+            }
             self.seat.clock.arm(now().nanos());
         }
     }
