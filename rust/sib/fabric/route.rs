@@ -87,11 +87,12 @@ impl Segment<'_> {
         self.header.lrh.dlid.is_multicast()
     }
 
-    /// What the counters of a port call octets: the packets without link-level framing.
+    /// What the counters of a port call octets: the packets without link-level framing. The last one is padded.
     pub(super) fn octets(&self) -> u64 {
         let headers = self.header.len().saturating_add(wire::icrc::LEN);
         let headers = u64::from(self.span).saturating_mul(headers as u64);
-        headers.saturating_add(self.source.len() as u64)
+        let payload = (self.source.len() as u64).saturating_add(3) & !3;
+        headers.saturating_add(payload)
     }
 }
 
