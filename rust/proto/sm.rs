@@ -85,7 +85,10 @@ use core::ops::{
     Deref,
     DerefMut, //
 };
-use wire::mad::smp::SmState;
+use wire::mad::smp::{
+    NodeInfo,
+    SmState, //
+};
 use wire::{
     Gid,
     Guid,
@@ -337,6 +340,25 @@ impl<S: Storage> Manager<S> {
             act_count: 0,
             report: Report::default(),
         })
+    }
+
+    /// This one, which has not begun yet, takes the place of `old`: it knows which ports subnet administration has told to
+    /// be in service.
+    pub fn succeed(&mut self, old: &Self) {
+        for index in 0..old.port_count() {
+            let Some((node, port)) = old.port_at(index).filter(|(_, port)| port.served) else {
+                continue;
+            };
+            let info = NodeInfo {
+                local_port: port.number,
+                ..node.info
+            };
+            let known = self.topology.admit(&info);
+            if let Some(known) = known.ok().and_then(|known| self.topology.port_mut(known)) {
+                known.guid = port.guid;
+                known.served = true;
+            }
+        }
     }
 
     /// What the subnet manager does.

@@ -204,7 +204,10 @@ impl<S: Storage> Agent<S> {
                 Some(index) if !self.groups.is_empty(index) => continue,
                 Some(index) => index,
                 None => match self.groups.create(&record, manager.multicast_lids()) {
-                    Ok(index) => index,
+                    Ok(index) => {
+                        self.tell_gid(manager, trap::GROUP_CREATED, record.mgid);
+                        index
+                    }
                     Err(_) => continue,
                 },
             };

@@ -209,7 +209,9 @@ impl Desk {
             self.manager.make_do(now());
             return Ok(true);
         };
-        self.manager = storage::manager(self.config, room)?;
+        let mut manager = storage::manager(self.config, room)?;
+        manager.succeed(&self.manager);
+        self.manager = manager;
         if let Some(list) = self.partitions.clone() {
             self.manager.set_partitions(list, now());
         }

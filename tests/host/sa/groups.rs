@@ -733,7 +733,7 @@ fn who_is_in_a_group_is_told_to_the_trusted() {
 }
 
 /// Puts a subnet manager with more storage in the place of the one at node 0.
-fn enlarge(world: &mut World) {
+pub(crate) fn enlarge(world: &mut World) {
     let config = proto::sm::Config::new(guid_of(world, 0));
     let limits = crate::nodes::Limits {
         nodes: 64,
@@ -743,7 +743,9 @@ fn enlarge(world: &mut World) {
         mlids: crate::nodes::MLIDS,
     };
     let seat = &mut world.seats[0];
-    seat.manager = crate::nodes::manager(config, limits);
+    let mut manager = crate::nodes::manager(config, limits);
+    manager.succeed(&seat.manager);
+    seat.manager = manager;
     seat.agent.as_mut().expect("it is there").renew();
 }
 

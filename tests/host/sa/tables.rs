@@ -9,6 +9,7 @@ use crate::client::{
     request,
     table, //
 };
+use crate::groups::enlarge;
 use crate::nodes::Place;
 use crate::shapes::{
     fat_tree,
@@ -22,6 +23,7 @@ use crate::{
     served,
     LIMIT, //
 };
+use proto::sm::Assignment;
 use std::collections::BTreeSet;
 use wire::mad::sa::{
     method as sa_method,
@@ -490,4 +492,36 @@ fn subscriptions_that_are_renewed() {
     let back = gid(&world, ports[1]);
     let told = events(&mut world, at);
     assert!(told.contains(&(trap::GID_IN_SERVICE, back)), "{told:?}");
+}
+
+/// A subnet manager with more storage takes over: who was there before is no news, and who has gone meanwhile is.
+#[test]
+fn another_manager_tells_no_old_news() {
+    let (mut world, ports) = served(&line(4, 1));
+    let wish = inform(InformInfo::ANY, 1);
+    get(&mut world, ports[0], method::SET, 0, &wish).expect("it is noted");
+    enlarge(&mut world);
+    let gone = gid(&world, ports[2]);
+    world.traps_lost = true;
+    world.unplug(ports[2]);
+    world.sweep(0);
+    let told = events(&mut world, ports[0]);
+    assert_eq!(told, [(trap::GID_OUT_OF_SERVICE, gone)]);
+}
+
+/// A new partition has groups of IP hosts, of which subscribers hear as of any other.
+#[test]
+fn groups_of_new_partitions_are_told() {
+    let (mut world, ports) = served(&line(2, 1));
+    let wish = inform(trap::GROUP_CREATED, 1);
+    get(&mut world, ports[0], method::SET, 0, &wish).expect("it is noted");
+    let all = Assignment {
+        pkey: PKey::new(0x8001),
+        port: None,
+    };
+    world.partition(0, &[all]);
+    let told = events(&mut world, ports[0]);
+    assert_eq!(told.len(), 2, "{told:?}");
+    world.sweep(0);
+    assert_eq!(events(&mut world, ports[0]), []);
 }
