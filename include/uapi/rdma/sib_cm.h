@@ -237,8 +237,8 @@ enum sib_cm_fact {
 	 * queue pair is on the path that the connection has.
 	 */
 	SIB_CM_PATH_MIG,
-	/* The peer has been heard on the path that the queue pair has gone over to. Devices of sib tell that
-	 * by themselves.
+	/* The peer has followed to the path that the queue pair has gone over to. Devices of sib tell that by themselves when
+	 * they hear it; the sender of UC may never, and its program knows alone.
 	 */
 	SIB_CM_PATH_CONFIRMED,
 	/* The path of an APR has not been loaded into the queue pair after all. */
