@@ -186,6 +186,8 @@ struct State {
     /// Whether requests of which nothing has been sent are left to the convoy, which the queue pair is in, or is about
     /// to join.
     in_convoy: bool,
+    /// Whether nothing more leaves for now: its owner is about to put it out of use.
+    halted: bool,
     /// Who sends what leaves the host.
     course: Course,
     /// The attributes that the client set, for queries.

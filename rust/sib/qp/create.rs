@@ -210,6 +210,7 @@ fn state(
         transmitter: Some(Transmitter::new()?),
         is_far: false,
         in_convoy: false,
+        halted: false,
         course: Course::default(),
         attr: attributes(cap),
         alarm: None,
@@ -350,8 +351,8 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     drop(absence);
 }
 
-/// Waits until no segment of a queue pair that has been reset is on its way. The client takes the memory back that
-/// its payload comes from.
+/// Waits until no segment of a queue pair that sends nothing more is on its way. After a reset the client takes the
+/// memory back that its payload comes from.
 pub(super) fn settle(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Qp) {
     while cx.lock(&qp.state).is_busy() {
         sleepable.pause(cx, SETTLE_PAUSE);

@@ -362,7 +362,11 @@ pub(crate) fn modify(
             flush_out(cx, sleepable, &qp);
         }
     }
-    change(cx, qp, attr, mask, &resolved, Author::Owner)?;
+    if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Err) {
+        end(cx, sleepable, qp, attr, mask, &resolved)?;
+    } else {
+        change(cx, qp, attr, mask, &resolved, Author::Owner)?;
+    }
     // The index refers to the table of the port.
     let names_pkey = [
         QpAttrMask::PKEY_INDEX,
@@ -378,6 +382,30 @@ pub(crate) fn modify(
         Qp::schedule(qp);
     }
     Ok(())
+}
+
+/// Changes to the error state, when nothing is on its way inside this host.
+///
+/// Who transmits may have been preempted with the answer to a message that has arrived. The peer's client knows that it
+/// has, and may be why this queue pair is to end: what it has been told of is not to be flushed here.
+fn end(
+    cx: &mut Cx<'_, Unlocked>,
+    sleepable: Sleepable<'_>,
+    qp: &Tracked<Qp>,
+    attr: &QpAttr,
+    mask: QpAttrMask,
+    resolved: &Resolved,
+) -> Result {
+    cx.lock(&qp.state).halted = true;
+    settle(cx, sleepable, qp);
+    let changed = change(cx, qp, attr, mask, resolved, Author::Owner);
+    cx.lock(&qp.state).halted = false;
+    if changed.is_err() {
+        if let Some(qp) = qp.hold() {
+            Qp::schedule(qp);
+        }
+    }
+    changed
 }
 
 /// What a queue pair is connected to.

@@ -225,7 +225,8 @@ impl Transmitter {
 impl State {
     /// Whether there is something to send now.
     pub(super) fn has_output(&self) -> bool {
-        self.machine.has_output() && !(self.in_convoy && self.machine.has_only_new())
+        let may_leave = !self.halted && !(self.in_convoy && self.machine.has_only_new());
+        may_leave && self.machine.has_output()
     }
 
     /// Whether somebody transmits to a peer elsewhere, and that is answers: there is no request to send, and none that
