@@ -22,6 +22,7 @@ mod create;
 mod env;
 mod fail;
 mod flight;
+mod leave;
 mod local;
 mod modify;
 mod paths;

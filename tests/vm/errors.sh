@@ -29,10 +29,8 @@ run user ledger -a sib0 -b sib1 -n "${2:-150}" -w $((${3:-0} * 9 / 10))
 run user ledger -a sib1:2 -b sib1:2 -n 20 -s 100000
 step "Receives of a shared queue"
 run user shared -a sib0 -b sib1 -n $((${2:-150} / 5))
-if [ "${1:-handoff}" = handoff ]; then
-	step "A message that arrives just before the end"
-	client lastword
-fi
+step "A message that arrives just before the end"
+client lastword "udp=$([ "${1:-handoff}" != udp ]; echo $?)"
 step "Random traffic of a client in the kernel"
 client ledger "cases=${2:-150}" "least=$((${3:-0} / 10))"
 if grep -q ' register_kretprobe$' /proc/kallsyms; then

@@ -8,6 +8,7 @@ use super::{
         Events,
         Withheld, //
     },
+    leave::take_leave,
     recv::{
         RecvEntry,
         RecvQueue, //
@@ -46,7 +47,6 @@ use kernel::{
         atomic::Relaxed,
         Arc, //
     },
-    time::Delta, //
 };
 use proto::transport::{
     self as machine,
@@ -78,6 +78,8 @@ use rdma::{
         Cx,
         Held,
         LevelLock,
+        Off,
+        QpLock,
         Sleepable,
         Tracked,
         Unlocked, //
@@ -91,9 +93,6 @@ const SMI_QPN: u32 = 0;
 const GSI_QPN: u32 = 1;
 /// Numbers from 0 on that no other queue pair gets.
 const RESERVED: core::ops::RangeInclusive<u32> = 0..=1;
-
-/// How long a reset sleeps at a time while a segment is on its way.
-const SETTLE_PAUSE: Delta = Delta::from_micros(50);
 
 /// The machine's type of a queue pair.
 fn machine_type(ty: QpType) -> machine::QpType {
@@ -318,21 +317,27 @@ pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &
     };
     drop(found);
     mcast::forget(cx, &qp.hca, qp);
-    reset(cx, qp);
+    drop(take_leave(cx, sleepable, qp, |state, cx| {
+        reset(state, cx, qp)
+    }));
     qp.timer.shutdown(cx, sleepable);
     qp.work.cancel(cx, sleepable);
     qp.memory.cancel(cx, sleepable);
     qp.close(cx, sleepable);
-    reset(cx, qp);
+    let absence = {
+        let mut guard = cx.lock(&qp.state);
+        let (state, cx) = guard.split();
+        reset(state, cx, qp)
+    };
+    drop(absence);
     for cq in [&qp.send_cq, &qp.recv_cq] {
         cq.purge(cx.reborrow(), qp);
     }
 }
 
-/// Puts the machine back to RESET, and forgets all work.
-pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
-    let mut guard = cx.lock(&qp.state);
-    let (state, cx) = guard.split();
+/// Puts the machine back to RESET, and forgets all work. What is returned may let go of much when it is dropped, which
+/// is to be done without the lock.
+pub(super) fn reset(state: &mut State, cx: Cx<'_, QpLock, Off>, qp: &Qp) -> Absence {
     let config = QpConfig {
         srq: qp.srq.is_some(),
         ..QpConfig::default()
@@ -345,18 +350,7 @@ pub(super) fn reset(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
     state.attr = attributes(qp.cap);
     state.is_managed = false;
     qp.port.store(u32::from(qp.port().get()), Relaxed);
-    let absence = state.forget();
-    // What it lets go of may be much.
-    drop(guard);
-    drop(absence);
-}
-
-/// Waits until no segment of a queue pair that sends nothing more is on its way. After a reset the client takes the
-/// memory back that its payload comes from.
-pub(super) fn settle(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Qp) {
-    while cx.lock(&qp.state).is_busy() {
-        sleepable.pause(cx, SETTLE_PAUSE);
-    }
+    state.forget()
 }
 
 impl State {

@@ -3,7 +3,7 @@
 //! Queue pairs that go to the error state for a reason of the device's.
 
 use super::{
-    create::settle,
+    leave::settle,
     Qp, //
 };
 use crate::{

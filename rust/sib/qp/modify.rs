@@ -6,11 +6,9 @@
 //! to. Which attributes go with which transition is the machine's to check.
 
 use super::{
-    create::{
-        reset,
-        settle, //
-    },
+    create::reset,
     fail::flush_out,
+    leave::take_leave,
     Qp,
     State, //
 };
@@ -46,6 +44,8 @@ use rdma::{
     },
     sync::{
         Cx,
+        Off,
+        QpLock,
         Sleepable,
         Tracked,
         Unlocked, //
@@ -348,8 +348,9 @@ pub(crate) fn modify(
         if mask != QpAttrMask::STATE {
             return Err(EINVAL);
         }
-        reset(cx, qp);
-        settle(cx, sleepable, qp);
+        drop(take_leave(cx, sleepable, qp, |state, cx| {
+            reset(state, cx, qp)
+        }));
         for cq in [&qp.send_cq, &qp.recv_cq] {
             cq.purge(cx.reborrow(), qp);
         }
@@ -362,48 +363,29 @@ pub(crate) fn modify(
             flush_out(cx, sleepable, &qp);
         }
     }
-    if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Err) {
-        end(cx, sleepable, qp, attr, mask, &resolved)?;
+    let change = |state: &mut State, cx: Cx<'_, QpLock, Off>| {
+        change(state, cx, qp, attr, mask, &resolved, Author::Owner)
+    };
+    let changed = if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Err) {
+        take_leave(cx, sleepable, qp, change)
     } else {
-        change(cx, qp, attr, mask, &resolved, Author::Owner)?;
-    }
+        let mut guard = cx.lock(&qp.state);
+        let (state, cx) = guard.split();
+        change(state, cx)
+    };
     // The index refers to the table of the port.
     let names_pkey = [
         QpAttrMask::PKEY_INDEX,
         QpAttrMask::PORT,
         QpAttrMask::ALT_PATH,
     ];
-    if names_pkey.into_iter().any(|attr| mask.contains(attr)) {
+    if changed.is_ok() && names_pkey.into_iter().any(|attr| mask.contains(attr)) {
         partition::follow(cx, qp);
     }
     // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
-    // not to be called from within their own call.
+    // not to be called from within their own call. One that was refused may have kept work from leaving.
     if let Some(qp) = qp.hold() {
         Qp::schedule(qp);
-    }
-    Ok(())
-}
-
-/// Changes to the error state, when nothing is on its way inside this host.
-///
-/// Who transmits may have been preempted with the answer to a message that has arrived. The peer's client knows that it
-/// has, and may be why this queue pair is to end: what it has been told of is not to be flushed here.
-fn end(
-    cx: &mut Cx<'_, Unlocked>,
-    sleepable: Sleepable<'_>,
-    qp: &Tracked<Qp>,
-    attr: &QpAttr,
-    mask: QpAttrMask,
-    resolved: &Resolved,
-) -> Result {
-    cx.lock(&qp.state).halted = true;
-    settle(cx, sleepable, qp);
-    let changed = change(cx, qp, attr, mask, resolved, Author::Owner);
-    cx.lock(&qp.state).halted = false;
-    if changed.is_err() {
-        if let Some(qp) = qp.hold() {
-            Qp::schedule(qp);
-        }
     }
     changed
 }
@@ -434,22 +416,25 @@ pub(super) fn modify_paths(
         return Err(EINVAL);
     }
     let resolved = Resolved::new(cx, qp, attr, mask)?;
-    change(cx, qp, attr, mask, &resolved, Author::Manager(peer))?;
+    {
+        let mut guard = cx.lock(&qp.state);
+        let (state, cx) = guard.split();
+        change(state, cx, qp, attr, mask, &resolved, Author::Manager(peer))?;
+    }
     partition::follow(cx, qp);
     Ok(())
 }
 
 /// Has the machine take over the attributes.
 fn change(
-    cx: &mut Cx<'_, Unlocked>,
+    state: &mut State,
+    cx: Cx<'_, QpLock, Off>,
     qp: &Qp,
     attr: &QpAttr,
     mask: QpAttrMask,
     resolved: &Resolved,
     author: Author,
 ) -> Result {
-    let mut guard = cx.lock(&qp.state);
-    let (state, cx) = guard.split();
     if let Author::Manager(known) = author {
         if state.is_managed || known != peer(state.machine.config()) {
             return Err(EPERM);

@@ -225,8 +225,8 @@ impl Transmitter {
 impl State {
     /// Whether there is something to send now.
     pub(super) fn has_output(&self) -> bool {
-        let may_leave = !self.halted && !(self.in_convoy && self.machine.has_only_new());
-        may_leave && self.machine.has_output()
+        let stays = self.halted || self.in_convoy && self.machine.has_only_new();
+        !stays && self.machine.has_output()
     }
 
     /// Whether somebody transmits to a peer elsewhere, and that is answers: there is no request to send, and none that
