@@ -27,6 +27,7 @@ use rdma::{
         Detail,
         NewCq,
         Notify,
+        QpRef,
         Wc,
         WcOut, //
     },
@@ -100,12 +101,12 @@ impl List {
         wc
     }
 
-    /// Removes the completions of queue pair `qpn`; the others keep their order.
-    fn purge(&mut self, qpn: u32) {
+    /// Removes the completions of a queue pair; the others keep their order.
+    fn purge(&mut self, of: &QpRef) {
         let count = self.len;
         for _ in 0..count {
             if let Some(wc) = self.pop() {
-                if wc.qpn != qpn {
+                if wc.qp.as_ref().is_none_or(|qp| !qp.ptr_eq(of)) {
                     self.push(wc);
                 }
             }
@@ -336,8 +337,10 @@ impl Cq {
     where
         CqLock: After<L>,
     {
+        // Its number may be another one's already.
+        let Some(of) = qp.reference() else { return };
         if let Entries::Kernel(list) = &mut cx.lock(&self.state).entries {
-            list.purge(qp.qpn());
+            list.purge(&of);
         }
     }
 }

@@ -227,6 +227,11 @@ impl QpUpcall {
 pub struct QpRef(Arc<QpLink>);
 
 impl QpRef {
+    /// Whether both refer to the same queue pair.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The pointer for `struct ib_wc`; `None` once the queue pair is being destroyed.
     ///
     /// As in any driver, who destroys a queue pair and polls its completion queue at the same time makes
