@@ -59,6 +59,10 @@ use wire::opcode::{
 /// Segments after which completions are delivered although there is more to send.
 const BURST: u32 = 32;
 
+/// Packets that an operation of this side counts as. The budget of a call chain lasts for 256, which are executed and
+/// complete with interrupts off.
+const LOCAL_COST: u32 = 4;
+
 /// What a context needs to transmit, and nobody else has meanwhile.
 pub(super) struct Transmitter {
     /// The segment to send.
@@ -130,14 +134,25 @@ impl Transmitter {
     }
 
     /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.
-    fn fetch(&mut self, qp: &Qp, state: &mut State, cx: &mut Cx<'_, QpLock, Off>) -> bool {
+    fn fetch(
+        &mut self,
+        qp: &Qp,
+        state: &mut State,
+        cx: &mut Cx<'_, QpLock, Off>,
+        run: &mut RunQueue,
+    ) -> bool {
         self.absent = false;
         loop {
             let now = crate::fabric::now();
             let polled = state.machine.poll_transmit(now, &self.lane.limits);
             let Some(segment) = &polled else {
                 match state.execute_local(qp, cx) {
-                    Executed::Done => continue,
+                    Executed::Done => {
+                        run.charge(LOCAL_COST);
+                        if !run.is_exhausted() {
+                            continue;
+                        }
+                    }
                     executed => self.waits = executed == Executed::Waits,
                 }
                 return false;
@@ -272,11 +287,8 @@ impl State {
         if !fresh && !own.lane.leads_to(&address) {
             return Step::Find(own, address);
         }
-        // To find nothing costs nothing, and is no reason for somebody else to look.
-        let has_output = self.has_output();
         let alone = self.machine.is_all_acked();
-        let exhausted = has_output && run.is_exhausted();
-        if has_output && !exhausted && own.fetch(qp, self, cx) {
+        if self.has_output() && !run.is_exhausted() && own.fetch(qp, self, cx, run) {
             own.last = !self.has_output();
             run.charge(own.segment.span);
             run.order(Order {
@@ -290,6 +302,8 @@ impl State {
         }
         own.binds = false;
         own.end = None;
+        // To find nothing costs nothing, and is no reason for somebody else to look.
+        let exhausted = run.is_exhausted() && self.has_output();
         let waits = core::mem::take(&mut own.waits);
         self.absence.stall(waits);
         let absent = core::mem::take(&mut own.absent);
