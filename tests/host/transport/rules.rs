@@ -158,6 +158,44 @@ fn a_local_operation_completes_in_its_turn_and_is_executed_once() {
     assert_eq!(one.host.executed.len(), 1);
 }
 
+/// One answer does not complete a whole queue of them. Who waits for that of a message which asks for none asks.
+#[test]
+fn local_operations_are_not_executed_far_ahead() {
+    const COUNT: usize = 4000;
+    const MOST: usize = 600;
+    for signaled in [false, true] {
+        let [mut one, mut two] = [0, 1].map(|i| {
+            let mut node = Node::with_depth(QpType::Rc, 1 << 16, 4096);
+            node.connect(&config(i));
+            node
+        });
+        let mut first = wqe(0, SendOp::Write, 10, 0);
+        first.flags.signaled = false;
+        one.post(first, vec![0; 10]);
+        for wr_id in 1..=COUNT {
+            let mut wqe = wqe(wr_id as u64, SendOp::LocalInv, 0, 0);
+            wqe.flags.signaled = signaled || wr_id == COUNT;
+            one.post(wqe, Vec::new());
+        }
+        let mut rounds = 0;
+        while one.qp.progress().sends != 0 {
+            let mut packets = one.poll_all(0);
+            while execute(&mut one) {
+                packets.extend(one.poll_all(0));
+            }
+            let before = one.qp.progress().sends as usize;
+            deliver(&mut two, &packets);
+            deliver(&mut one, &two.poll_all(0));
+            assert!(before - one.qp.progress().sends as usize <= MOST);
+            rounds += 1;
+            assert!(rounds < 100, "nothing goes on");
+        }
+        assert_eq!(one.host.executed.len(), COUNT);
+        assert_eq!(one.host.sent.len(), if signaled { COUNT } else { 1 });
+        assert!(one.host.sent.is_sorted_by_key(|wc| wc.wr_id));
+    }
+}
+
 /// A peer that was away finds all copies of a message, and is ready for none.
 #[test]
 fn copies_of_a_message_are_one_refusal() {

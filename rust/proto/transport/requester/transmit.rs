@@ -40,6 +40,10 @@ use wire::{
     Psn, //
 };
 
+/// A local operation is executed only if fewer work requests before it are not complete: one answer may complete them
+/// all, and the driver has interrupts off meanwhile.
+const LOCAL_WINDOW: u32 = 512;
+
 impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// The next segment to send; `may_begin` tells whether new work requests may begin.
     pub(in crate::transport) fn poll(
@@ -153,9 +157,15 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                 return Some(());
             }
             let (signaled, executed) = (entry.wqe.flags.signaled, entry.executed);
-            if signaled && !self.is_all_asked() {
+            let crowded = !executed
+                && self.qp_type == QpType::Rc
+                && index.since(self.oldest.index) >= LOCAL_WINDOW;
+            if (signaled || crowded) && !self.is_all_asked() {
                 // Its completion comes after theirs, and once it is executed they may not find their memory any more.
                 self.ask(now, config);
+                return None;
+            }
+            if crowded {
                 return None;
             }
             if !executed {
