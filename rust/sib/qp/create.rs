@@ -360,6 +360,7 @@ impl State {
         self.recvs.clear();
         self.withheld.clear();
         self.events.failed = false;
+        self.in_convoy = false;
         self.idle = 0;
         core::mem::replace(&mut self.absence, Absence::new())
     }

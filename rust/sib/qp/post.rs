@@ -172,6 +172,8 @@ fn take_in(
     }
     let brought = waiting.wrapping_sub(before);
     if !state.is_far {
+        // A part before that was left to the convoy, for a peer elsewhere, may not get there any more.
+        state.in_convoy = false;
         return Ok(stays(state, cx, qp, (brought, longest), &mut bell.visit));
     }
     let now = fabric::now();
