@@ -24,3 +24,13 @@ void sib_helper_bh_enable(void)
 {
 	local_bh_enable();
 }
+
+void sib_helper_preempt_disable(void)
+{
+	preempt_disable();
+}
+
+void sib_helper_preempt_enable(void)
+{
+	preempt_enable();
+}

@@ -201,14 +201,23 @@ impl<P: Place> Queue<P> {
         // SAFETY: A barrier may stand anywhere.
         unsafe { bindings::smp_mb() };
         let ptr = this.into_raw().cast_mut();
-        if work.kept.cmpxchg(core::ptr::null_mut(), ptr, Full).is_err() {
+        // Until the item is queued nobody else can queue it, and a task that is preempted may stay so for long.
+        // SAFETY: It may be called in any context, and is undone below.
+        unsafe { sib_bindings::sib_helper_preempt_disable() };
+        let kept = work.kept.cmpxchg(core::ptr::null_mut(), ptr, Full).is_ok();
+        let queued = if kept {
+            // SAFETY: The item is initialised, and stays in place: it is pinned, and its drop cancels it. The
+            // queue is alive by the invariant.
+            unsafe { sib_bindings::sib_helper_queue_work(cpu, self.raw.as_ptr(), work.raw.get()) }
+        } else {
+            false
+        };
+        // SAFETY: Disabled above.
+        unsafe { sib_bindings::sib_helper_preempt_enable() };
+        if !kept {
             // SAFETY: `ptr` was made above and given to nobody.
             return Err(unsafe { T::Pointer::from_raw(ptr) });
         }
-        // SAFETY: The item is initialised, and stays in place: it is pinned, and its drop cancels it. The
-        // queue is alive by the invariant.
-        let queued =
-            unsafe { sib_bindings::sib_helper_queue_work(cpu, self.raw.as_ptr(), work.raw.get()) };
         if !queued {
             // Cancellation is under way, and may have taken the reference.
             if let Some(this) = work.take() {

@@ -322,8 +322,13 @@ impl Cq {
     /// Tells the client what there is to tell, and returns whether the queue has overrun just now: then its
     /// queue pairs have to go to the error state.
     pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
-        if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
-            self.upcall.complete(cx, irqs);
+        if self.due.load(Relaxed) {
+            // Nobody else tells the client of what is added meanwhile.
+            irqs.undisturbed(cx, |cx, irqs| {
+                if self.due.xchg(false, Relaxed) {
+                    self.upcall.complete(cx, irqs);
+                }
+            });
         }
         let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
         if failed {
