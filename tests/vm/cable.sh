@@ -91,6 +91,13 @@ within 60 timeout 10 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/s
 within 30 port_active sib1
 programs
 
+step "Who takes down the way of the order answers before"
+near=$(cable_port v0) far=$(cable_port v1)
+orders sib0 "0,1,$near" "$far" disable || fail "no answer"
+within 30 switches sib0 1 || fail "the cable is still there"
+orders sib1 0,1 "$far" enable || fail "ibportstate enable"
+within 30 switches sib0 2 || fail "the cable has not come back"
+
 step "Pulled out at one end"
 echo 0 >$CONFIG/b/enable
 within 30 switches sib0 1 || fail "the cable is still there"

@@ -50,6 +50,17 @@ cable() {
 	echo 1 >"$CONFIG/$1/enable" || fail "enable"
 }
 
+# cable_port NETDEV: the port of its switch that the cable is in.
+cable_port() {
+	sed -n 's/^port \([0-9]*\) to .*/\1/p' "/sys/kernel/debug/sib/sib-$(tr -d : <"/sys/class/net/$1/address")/cables"
+}
+
+# orders DEVICE PATH PORT OPERATION: what the switch at the end of the path is to do with its port.
+orders() {
+	printf '$ ibportstate -C %s -D %s %s %s\n' "$@"
+	timeout 30 ibportstate -C "$1" -D "$2" "$3" "$4" >/dev/null
+}
+
 # rail NAME DEVICE/PORT NETDEV: moves a port to the switch of a network device.
 rail() {
 	printf '$ rail %s: %s to %s\n' "$@"

@@ -201,7 +201,11 @@ impl Fabric {
             self.send_out(cx, irqs, run, port, segment);
         }
         match outcome.settle {
-            Some(port) => self.settle_switch(cx, irqs, port),
+            Some(port) => {
+                // The answer leaves before the word that the link is gone.
+                run.flush(cx, irqs);
+                self.settle_switch(cx, irqs, port);
+            }
             None => self.rearm(cx),
         }
     }
