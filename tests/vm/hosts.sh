@@ -129,6 +129,23 @@ if [ "$NODE" = 1 ]; then
 	[ "$SUBNET_MANAGER" = module ] || [ "$(breaks)" != 0 ] || opensm_clean
 fi
 barrier checked
+
+step "The last answer comes together with the word that the link is gone"
+cable_port eth0 >"/share/port.$NODE"
+barrier ports
+if [ "$NODE" = 1 ]; then
+	# The network card waits for datagrams to join.
+	echo 1 >/sys/class/net/eth0/napi_defer_hard_irqs || fail "it does not"
+	echo 20000000 >/sys/class/net/eth0/gro_flush_timeout || fail "it does not"
+	orders sib0 "0,1,$(cat /share/port.1)" "$(cat /share/port.2)" disable || fail "no answer"
+	echo 0 >/sys/class/net/eth0/gro_flush_timeout
+	echo 0 >/sys/class/net/eth0/napi_defer_hard_irqs
+fi
+barrier disabled
+[ "$NODE" = 1 ] || orders sib0 0,1 "$(cat /share/port.2)" enable || fail "ibportstate enable"
+within 60 links sib0 $LINKS || fail "the cable has not come back"
+barrier enabled
+
 for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong; do
 	across $program -n $rounds
 done

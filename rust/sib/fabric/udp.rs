@@ -317,6 +317,8 @@ impl<'a> Arrival<'a> {
             // One to all would have as many answers as there are hosts.
             _ if !self.origin.ends.alone => Err(Dropped::Stranger),
             _ => {
+                // What has come before is of the link as it was then.
+                self.hand_on(cx);
                 let irqs = self.irqs;
                 self.fabric
                     .take_control(cx, irqs, datagram, self.origin.ends)
