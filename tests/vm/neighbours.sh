@@ -56,8 +56,28 @@ timeout 30 iblinkinfo -C sib1 -l | grep -v Polling
 pair sib1 sib3 ibv_rc_pingpong -n $rounds
 pair sib3 sib2 ibv_rc_pingpong -n $rounds
 
-step "It is cut off, and returns"
+# cables: what the third host tells of its cables.
+cables() {
+	cat "/sys/kernel/debug/sib/$(basename "$(readlink -f /sys/class/infiniband/sib3/device)")/cables"
+}
+
+# orders PORT OPERATION: what its switch is to do with a port.
+orders() {
+	printf '$ ibportstate -C sib3 -D 0,1 %s %s\n' "$@"
+	timeout 30 ibportstate -C sib3 -D 0,1 "$@" >/dev/null || fail "ibportstate $2"
+}
+
+step "A cable whose port was disabled is given as long as any other"
+port=$(cables | sed -n 's/^port \([0-9]*\) .*/\1/p;q')
+orders "$port" disable
+cables | grep "^port $port .* waits [0-9]\{1,4\} ms: the port is disabled" || fail "$(cables)"
+sleep 11
 run ip link set port3 down
+orders "$port" enable
+sleep 3
+cables | grep "^port $port .* waits [0-9]\{1,4\} ms: its other end is not heard" || fail "$(cables)"
+
+step "A host is cut off, and returns"
 within "$soon" switches sib1 2 || fail "the third host is still there"
 pair sib1 sib2 ibv_rc_pingpong -n $rounds
 # Longer than the cables are kept.

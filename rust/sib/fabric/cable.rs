@@ -488,6 +488,7 @@ impl Fabric {
         let parcel = {
             let mut guard = cx.lock(&self.state);
             guard.cable(port).and_then(|cable| {
+                cable.silent_since = now();
                 let cookie = cable.line.peer_cookie();
                 let bye = cable.line.leave(ByeReason::Disabled)?;
                 cable.parcel(cookie, bye)
