@@ -11,7 +11,7 @@
 //! | `netdev` | the underlay, whose switch is made if need be; the name that it has now           |
 //! | `remote` | the other end: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port   |
 //! | `port`   | the other end: `DEVICE/PORT` of an HCA here                                       |
-//! | `enable` | 1 plugs the cable in, 0 pulls it out                                             |
+//! | `enable` | 1 plugs the cable in, 0 pulls it out; it is 0 also once the underlay is gone     |
 //! | `key`    | the fabric key of this cable alone                                               |
 //!
 //! The underlay is looked for in the network namespace of who enables the cable, and if there is none of that name,
@@ -293,11 +293,11 @@ impl State {
         }
     }
 
-    /// Whether the cable is plugged in.
+    /// Whether the cable is plugged in. It is not any more if its network device is gone.
     fn is_plugged(&self) -> bool {
         match &self.plugged {
             None => false,
-            Some(Plugged::Switch(..)) => true,
+            Some(Plugged::Switch(lease, _)) => registry::is_alive(&lease.fabric),
             Some(Plugged::Port(hca, port, ticket)) => {
                 hca.hold().is_some_and(|hca| hca.is_moved(*port, *ticket))
             }
@@ -313,6 +313,8 @@ impl State {
         if self.is_plugged() {
             return Ok(());
         }
+        // The switch that it was in may still be held, whose network device is gone.
+        self.unplug(cx, sleepable);
         let far = self.far;
         // What the other end is is known before a switch is made.
         let hca = match &far {

@@ -111,14 +111,18 @@ run ip link del v0
 rm "$OPENSM_LOG"
 
 step "Two switches over IPv4, in two namespaces"
+# hosts: an HCA in each.
+hosts() {
+	run ip link add v0 type veth peer name v1 netns far
+	run ip address add 10.9.0.1/24 dev v0
+	run ip -n far address add 10.9.0.2/24 dev v1
+	run ip link set v0 up
+	run ip -n far link set v1 up
+	hca_up sib0 v0
+	run ip netns exec far rdma link add sib1 type sib netdev v1
+}
 run ip netns add far
-run ip link add v0 type veth peer name v1 netns far
-run ip address add 10.9.0.1/24 dev v0
-run ip -n far address add 10.9.0.2/24 dev v1
-run ip link set v0 up
-run ip -n far link set v1 up
-hca_up sib0 v0
-run ip netns exec far rdma link add sib1 type sib netdev v1
+hosts
 cable a v0 10.9.0.2
 cable b v1 10.9.0.1:61515
 within 30 switches sib0 2 || fail "no two switches"
@@ -155,10 +159,23 @@ for round in 1 2 3 4 5; do
 done
 
 step "An underlay goes away with its cable plugged in"
-run ip link del v0
 gone() {
 	[ ! -e /sys/class/infiniband/sib0 ] && [ ! -e /sys/class/infiniband/sib1 ]
 }
+run ip link del v0
+within 20 gone || fail "the HCAs have outlived their underlays"
+for end in a b; do
+	[ "$(cat $CONFIG/$end/enable)" = 0 ] || fail "cable $end is said to be plugged in"
+done
+
+step "It comes back, and the cable is plugged in again"
+hosts
+for end in a b; do
+	echo 1 >$CONFIG/$end/enable || fail "enable"
+	[ "$(cat $CONFIG/$end/enable)" = 1 ] || fail "cable $end is not plugged in"
+done
+within 30 switches sib0 2 || fail "no two switches"
+run ip link del v0
 within 20 gone || fail "the HCAs have outlived their underlays"
 run rmdir $CONFIG/a $CONFIG/b
 run ip netns del far
