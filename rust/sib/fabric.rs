@@ -371,13 +371,16 @@ impl Fabric {
 }
 
 impl State {
-    /// The ports of the switch where nothing hangs.
+    /// The ports of the switch where nothing hangs. Those that look for a link come first.
     fn free_ports(&self) -> impl Iterator<Item = PortNum> + '_ {
         let ends = self.ends.iter().zip(0u8..).skip(1);
-        ends.filter_map(|(end, port)| match end {
+        let free = ends.filter_map(|(end, port)| match end {
             End::Open => Some(PortNum::new(port)),
             _ => None,
-        })
+        });
+        let looks = |port: &PortNum| self.switch.offer(*port).is_some();
+        let idle = free.clone().filter(move |port| !looks(port));
+        Iterator::chain(free.filter(looks), idle)
     }
 
     /// Whether the cable of `port` of `hca` is in `cable`.

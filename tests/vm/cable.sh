@@ -101,8 +101,13 @@ within 30 switches sib0 2 || fail "the cable has not come back"
 step "Pulled out at one end"
 echo 0 >$CONFIG/b/enable
 within 30 switches sib0 1 || fail "the cable is still there"
-run rmdir $CONFIG/a $CONFIG/b
 opensm_down
+
+step "Plugged in again, but not where the port is disabled"
+orders sib1 0,1 "$far" disable || fail "ibportstate disable"
+echo 1 >$CONFIG/b/enable
+within 30 switches sib0 2 || fail "the cable has not come back: it is in port $(cable_port v1)"
+run rmdir $CONFIG/a $CONFIG/b
 run rdma link del sib1
 run rdma link del sib0
 run ip link del v0
