@@ -196,5 +196,29 @@ impl RunQueue {
             }
         }
         self.flush(cx, irqs);
+        // It was for those who were due.
+        self.order = Order::default();
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_run)]
+mod tests {
+    use super::*;
+    use kernel::cpu::CpuId;
+
+    /// Who comes after a queue pair has not ordered what that one has.
+    #[test]
+    fn an_order_ends_with_those_who_are_due() {
+        let (mut cx, sleepable) = rdma::sync::test_context();
+        let irqs = sleepable.irqs_on();
+        RunQueue::with(&mut cx, irqs, |cx, run| {
+            run.order(Order {
+                more: 7,
+                cpu: CpuId::from_u32(0),
+            });
+            run.drain(cx, irqs);
+            assert_eq!((run.order.more, run.order.cpu), (0, None));
+        });
     }
 }
