@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 600 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- udp
-# vm-long: --kernel stock --timeout 600 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- handoff
+# vm: --kernel stock --timeout 900 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- udp
+# vm-long: --kernel stock --timeout 900 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- handoff
 # vm-long: --kernel debug --timeout 1800 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- handoff
 #
 # UCX and Open MPI, by reliable connections and by datagrams: each operation of UCX, the integrity
