@@ -21,6 +21,15 @@ MODULE_PARM_DESC(b, "its peer");
 /* `a` and `b`. */
 static struct ib_device *devices[2];
 
+/* Keeps an object that was made, or tells why it was not. */
+static inline int take(void *object, void *slot)
+{
+	if (IS_ERR(object))
+		return PTR_ERR(object);
+	*(void **)slot = object;
+	return 0;
+}
+
 /* ib_core names its devices to its clients. */
 static int add_device(struct ib_device *device)
 {

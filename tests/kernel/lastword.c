@@ -73,14 +73,6 @@ static void keep(struct ib_cq *cq, void *context)
 	kept = READ_ONCE(ending);
 }
 
-static int take(void *object, void *slot)
-{
-	if (IS_ERR(object))
-		return PTR_ERR(object);
-	*(void **)slot = object;
-	return 0;
-}
-
 static int make(struct end *end, struct ib_device *device,
 		ib_comp_handler handler)
 {

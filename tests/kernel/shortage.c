@@ -36,14 +36,6 @@ static unsigned int made;
 /* Nobody else has it, and no subnet manager knows of it. */
 static union ib_gid group = { .raw = { 0xff, 0x12, 0xa0, 0x1b, [15] = 7 } };
 
-static int take(void *object, void *slot)
-{
-	if (IS_ERR(object))
-		return PTR_ERR(object);
-	*(void **)slot = object;
-	return 0;
-}
-
 static int make_pd(void)
 {
 	return take(ib_alloc_pd(devices[0], 0), &pd);
