@@ -5,7 +5,8 @@
 //! To send a small message by UDP takes many times what it takes to post one, and sending several at once hardly takes
 //! more. A task that waits for answers is served best if it sends at once by itself. One that posts message upon
 //! message is held up by that: it comes back as soon as it is let go, without a completion or a request of its peer.
-//! That tells them apart. What such a task posts [waits for more](crate::convoy), until there is so much that sending
+//! That tells them apart. (A datagram is complete when it leaves, which tells nothing: there it takes several that
+//! nothing came of.) What such a task posts [waits for more](crate::convoy), until there is so much that sending
 //! it pays, or no more comes. A message of several packets pays by itself, and is not held up; but if who posts it is in a
 //! hurry, [another processor](crate::steering) may send it. Such messages often have a completion each, which is there
 //! before they have been posted to the end: who leaves it unseen does not wait for it.
@@ -14,10 +15,11 @@
 //! posted several messages that nothing came of, and comes back in less time than sending one has taken: then
 //! [another processor](crate::relief) sends.
 //!
-//! This is for reliable connections alone. What waits may be sent on another processor than what was posted before or
-//! comes after, and a network device without queues, such as `lo` or veth, then lets the one overtake the other. Reliable
-//! connections ask for that again; datagrams would arrive in another order, and messages of unreliable connections be
-//! lost.
+//! Another processor sends for reliable connections alone: a network device without queues, such as `lo` or veth, then
+//! lets a message overtake those that were posted before. Reliable connections ask for that again; datagrams would
+//! arrive in another order, and messages of unreliable connections be lost. Where a message waits, a task that changes
+//! processors meanwhile does the same. That is rare enough for datagrams, of which nobody promises an order; messages of
+//! unreliable connections do not wait.
 
 use kernel::sync::atomic::Relaxed;
 use proto::time::Instant;

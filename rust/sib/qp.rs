@@ -177,7 +177,7 @@ struct State {
     entry: RecvEntry,
     absence: Absence,
     events: Events,
-    /// Messages that were posted since the last completion, or request of the peer.
+    /// Messages that were posted since the last completion, but of a datagram, or request of the peer.
     unanswered: u32,
     withheld: Withheld,
     /// What it takes to transmit; somebody who does has taken it.

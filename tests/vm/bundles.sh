@@ -81,10 +81,13 @@ for bundles in 1 0; do
 	[ "$rooms" = 2 ] || fail "$rooms cables say so"
 	share ib_write_bw -F -s 8 -n 20000
 	small=$SHARE
+	# No datagram is without a receive.
+	share ib_send_bw -c UD -F -s 8 -n 16000 -r 16000
+	datagrams=$SHARE
 	share ib_write_bw -F -s 65536 -n 500
 	case $bundles in
-	1) [ $small -lt 25 ] && [ $SHARE -lt 65 ] || fail "packets are alone" ;;
-	0) [ $small -ge 100 ] && [ $SHARE -ge 100 ] || fail "packets share frames" ;;
+	1) [ $small -lt 25 ] && [ $datagrams -lt 25 ] && [ $SHARE -lt 65 ] || fail "packets are alone" ;;
+	0) [ $small -ge 100 ] && [ $datagrams -ge 100 ] && [ $SHARE -ge 100 ] || fail "packets share frames" ;;
 	esac
 	run user data -a sib0 -b sib1 -t rc -n 3
 	unplugged

@@ -53,6 +53,7 @@ use rdma::{
         self,
         AhAttr,
         QpAttr,
+        QpType,
         Sge, //
     },
     mem::BulkVec,
@@ -434,7 +435,10 @@ impl Env for Surroundings<'_> {
             trace::error(qpn, trace::Fault::SendQueue, status);
         }
         trace::complete(qpn, wc.wr_id, status, false);
-        *self.unanswered = 0;
+        // A datagram is complete when it leaves.
+        if !matches!(self.qp.ty, QpType::Ud) {
+            *self.unanswered = 0;
+        }
         let wc = wc::translate(&wc, self.qp);
         if self.withhold {
             self.withheld

@@ -104,7 +104,7 @@ pub(crate) fn doorbell(
     let pace = &qp.pd.pace;
     let visit = RunQueue::with(cx, irqs, |cx, run| -> Result<Option<Visit>> {
         let mut bell = Doorbell::default();
-        let mut patient = true;
+        let mut patient = matches!(qp.ty, QpType::Rc);
         // What is posted meanwhile has doorbells of its own.
         let mut parts = qp.cap.max_send_wr.div_ceil(FETCH_BATCH);
         loop {
@@ -165,7 +165,9 @@ fn take_in(
     let before = state.machine.backlog();
     let longest = fetch(state, cx, qp, &mut bell.more)?;
     let waiting = state.machine.backlog();
-    let is_sending = matches!(qp.ty, QpType::Rc) && matches!(state.machine.state(), QpState::Rts);
+    let is_datagram = matches!(qp.ty, QpType::Ud);
+    let may_wait = is_datagram || matches!(qp.ty, QpType::Rc);
+    let is_sending = may_wait && matches!(state.machine.state(), QpState::Rts);
     // One that brings nothing says nothing about who rings it.
     if !is_sending || waiting == before {
         return Ok(true);
@@ -174,22 +176,25 @@ fn take_in(
     if !state.is_far {
         // A part before that was left to the convoy, for a peer elsewhere, may not get there any more.
         state.in_convoy = false;
-        return Ok(stays(state, cx, qp, (brought, longest), &mut bell.visit));
+        return Ok(is_datagram || stays(state, cx, qp, (brought, longest), &mut bell.visit));
     }
     let now = fabric::now();
-    let load = match state.machine.config().mtu.packets(longest) {
-        0 | 1 => Load::Single,
-        _ => Load::Bulk,
-    };
+    let is_single = is_datagram || state.machine.config().mtu.packets(longest) <= 1;
+    let load = if is_single { Load::Single } else { Load::Bulk };
     let is_busy = state.is_busy();
     if is_busy && load == Load::Bulk {
         state.in_convoy = false;
         return Ok(true);
     }
-    let answered = state.is_answered();
-    state.unanswered = state.unanswered.saturating_add(brought);
-    // Who leaves completions unseen does not wait for them.
-    let waits = answered && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()));
+    let unanswered = state.unanswered;
+    state.unanswered = unanswered.saturating_add(brought);
+    let waits = match is_datagram {
+        true => unanswered < PATIENCE,
+        // Who leaves completions unseen does not wait for them.
+        false => {
+            unanswered == 0 && (load == Load::Single || !qp.send_cq.has_pending(cx.reborrow()))
+        }
+    };
     let hurried = !waits && qp.pd.pace.is_hurried(now, load);
     if hurried && load == Load::Bulk {
         state.course.offer();

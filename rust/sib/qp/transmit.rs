@@ -42,6 +42,7 @@ use proto::transport::{
     TxSegment,
     WcStatus, //
 };
+use rdma::ib::QpType;
 use rdma::sync::{
     Cx,
     Held,
@@ -74,6 +75,8 @@ pub(super) struct Transmitter {
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
     end: Option<Goal>,
+    /// Whether the last datagram, which has a way of its own, waits to leave by UDP.
+    departs: bool,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
     last: bool,
     /// Whether the next segment has to stay behind what was sent: that is more than acknowledgements.
@@ -123,6 +126,7 @@ impl Transmitter {
             lane: Lane::unknown(),
             fresh: false,
             end: None,
+            departs: false,
             last: false,
             binds: false,
             reply <- Reply::none(),
@@ -225,7 +229,10 @@ impl Transmitter {
                 qp.hca.send_along(cx, irqs, run, &self.lane, way, &segment);
             }
             // The port of the queue pair may be another one meanwhile, and its way.
-            None => qp.hca.transmit(cx, irqs, run, self.lane.port(), segment),
+            None => {
+                qp.hca.transmit(cx, irqs, run, self.lane.port(), segment);
+                self.departs = matches!(qp.ty, QpType::Ud) && run.is_loaded();
+            }
         }
         // Before the last of it leaves: the peer may invalidate a key that it has the data of.
         self.flight.clear();
@@ -282,7 +289,7 @@ impl State {
         own.flight.clear();
         self.take_reply(&mut own, qp, cx);
         let address = qp.address(self.machine.config());
-        self.is_far = own.lane.is_far();
+        self.is_far = own.lane.is_far() || own.departs;
         let fresh = core::mem::take(&mut own.fresh) && own.lane.led_to(&address);
         if !fresh && !own.lane.leads_to(&address) {
             return Step::Find(own, address);
