@@ -12,6 +12,13 @@
 //!
 //! C header: [`include/uapi/rdma/rdma_user_rxe.h`](srctree/include/uapi/rdma/rdma_user_rxe.h)
 
+mod transfer;
+
+pub use transfer::{
+    MoveError,
+    Transfer, //
+};
+
 use crate::sync::Atomic;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -179,19 +186,6 @@ impl Ring {
             sib_bindings::sib_helper_copy(self.slot(index).cast(), element.as_ptr().cast(), len)
         };
     }
-
-    /// Copies one element to another ring.
-    ///
-    /// # Safety
-    ///
-    /// `to` is not this ring.
-    unsafe fn copy_slot(&self, index: u32, to: &Ring, to_index: u32) {
-        let len = self.element_size().min(to.element_size());
-        // SAFETY: Both slots have that many bytes. Different rings do not overlap, and the caller promises that they are.
-        unsafe {
-            sib_bindings::sib_helper_copy(to.slot(to_index).cast(), self.slot(index).cast(), len)
-        };
-    }
 }
 
 impl Drop for Ring {
@@ -293,28 +287,34 @@ impl Consumer {
             .store(self.retired & self.ring.mask, Release);
     }
 
-    /// Moves the available elements to a fresh ring, which takes the place of the old one.
+    /// Begins to move the available elements to a fresh ring.
+    ///
+    /// # Errors
+    ///
+    /// They do not fit, or the ring is the same.
+    pub fn transfer(&self, to: &Arc<Ring>) -> Result<Transfer, MoveError> {
+        Transfer::new(&self.ring, to, self.fetched, self.available())
+    }
+
+    /// Has the ring that the elements have been moved to take the place of the old one; `false` if too much has come
+    /// since to be moved here: that is to be [copied](Transfer::copy) before.
     ///
     /// Elements that are outstanding are retired by this: the new ring knows nothing of them.
     ///
     /// # Errors
     ///
-    /// Nothing happens when they do not fit, or the ring is the same.
-    pub fn replace(&mut self, ring: Arc<Ring>) -> Result<(), RingFull> {
-        let available = self.available();
-        if available > ring.capacity() || Arc::ptr_eq(&self.ring, &ring) {
-            return Err(RingFull);
-        }
-        for nth in 0..available {
-            // SAFETY: Checked above.
-            unsafe {
-                self.ring
-                    .copy_slot(self.fetched.wrapping_add(nth), &ring, nth)
-            };
-        }
-        ring.producer().store(available, Release);
-        *self = Self::new(ring);
-        Ok(())
+    /// What there is now does not fit, or another ring has taken the place. Nothing happens then.
+    pub fn replace(&mut self, transfer: &mut Transfer) -> Result<bool, MoveError> {
+        let Some(moved) = transfer.finish(&self.ring, self.fetched, self.available())? else {
+            return Ok(false);
+        };
+        // INVARIANT: Nothing is outstanding.
+        *self = Self {
+            ring: transfer.to.clone(),
+            fetched: moved.first,
+            retired: moved.first,
+        };
+        Ok(true)
     }
 }
 
@@ -367,27 +367,33 @@ impl Producer {
         Ok(())
     }
 
-    /// Moves the pending elements to a fresh ring, which takes the place of the old one.
+    /// Begins to move the pending elements to a fresh ring.
     ///
     /// # Errors
     ///
-    /// Nothing happens when they do not fit, or the ring is the same.
-    pub fn replace(&mut self, ring: Arc<Ring>) -> Result<(), RingFull> {
+    /// They do not fit, or the ring is the same.
+    pub fn transfer(&self, to: &Arc<Ring>) -> Result<Transfer, MoveError> {
         let pending = self.pending();
-        if pending > ring.capacity() || Arc::ptr_eq(&self.ring, &ring) {
-            return Err(RingFull);
-        }
+        Transfer::new(&self.ring, to, self.produced.wrapping_sub(pending), pending)
+    }
+
+    /// Has the ring that the elements have been moved to take the place of the old one; `false` if too much has come
+    /// since to be moved here: that is to be [copied](Transfer::copy) before.
+    ///
+    /// # Errors
+    ///
+    /// What there is now does not fit, or another ring has taken the place. Nothing happens then.
+    pub fn replace(&mut self, transfer: &mut Transfer) -> Result<bool, MoveError> {
+        let pending = self.pending();
         let first = self.produced.wrapping_sub(pending);
-        for nth in 0..pending {
-            // SAFETY: Checked above.
-            unsafe { self.ring.copy_slot(first.wrapping_add(nth), &ring, nth) };
-        }
-        ring.producer().store(pending, Release);
-        *self = Self {
-            ring,
-            produced: pending,
+        let Some(moved) = transfer.finish(&self.ring, first, pending)? else {
+            return Ok(false);
         };
-        Ok(())
+        *self = Self {
+            ring: transfer.to.clone(),
+            produced: moved.end,
+        };
+        Ok(true)
     }
 }
 
@@ -396,7 +402,7 @@ mod tests {
     use super::*;
 
     /// What user space does when it adds an element.
-    fn user_push(ring: &Ring, value: u64) {
+    pub(super) fn user_push(ring: &Ring, value: u64) {
         let index = ring.producer().load(Acquire);
         ring.write(index, &value.to_ne_bytes());
         ring.producer()
@@ -404,7 +410,7 @@ mod tests {
     }
 
     /// What user space does when it takes an element.
-    fn user_pop(ring: &Ring) -> Option<u64> {
+    pub(super) fn user_pop(ring: &Ring) -> Option<u64> {
         let index = ring.consumer().load(Acquire);
         if index == ring.producer().load(Acquire) {
             return None;
@@ -416,7 +422,7 @@ mod tests {
         Some(u64::from_ne_bytes(bytes))
     }
 
-    fn fetch(consumer: &mut Consumer) -> Option<u64> {
+    pub(super) fn fetch(consumer: &mut Consumer) -> Option<u64> {
         let mut bytes = [0; 8];
         consumer
             .fetch(&mut bytes)
@@ -515,41 +521,6 @@ mod tests {
             assert!(producer.pending() <= 3);
             assert!(producer.room() <= 3);
             let _ = producer.push(&[0xff; 1000]);
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn replacing_keeps_what_is_pending() -> Result {
-        let old = Ring::new(3, 8)?;
-        let mut producer = Producer::new(old.clone());
-        for value in 0..5u64 {
-            assert!(producer.push(&value.to_ne_bytes()).is_ok());
-            if value < 3 {
-                assert_eq!(user_pop(&old), Some(value));
-            }
-        }
-        assert_eq!(producer.replace(Ring::new(1, 8)?), Err(RingFull));
-        assert_eq!(producer.replace(old.clone()), Err(RingFull));
-        let new = Ring::new(60, 8)?;
-        assert!(producer.replace(new.clone()).is_ok());
-        assert_eq!(user_pop(&new), Some(3));
-        assert_eq!(user_pop(&new), Some(4));
-        assert_eq!(user_pop(&new), None);
-
-        let old = Ring::new(3, 8)?;
-        let mut consumer = Consumer::new(old.clone());
-        user_push(&old, 10);
-        assert_eq!(fetch(&mut consumer), Some(10));
-        consumer.retire(1);
-        user_push(&old, 11);
-        user_push(&old, 12);
-        assert_eq!(consumer.replace(old.clone()), Err(RingFull));
-        let new = Ring::new(9, 8)?;
-        assert!(consumer.replace(new.clone()).is_ok());
-        user_push(&new, 13);
-        for value in 11..14 {
-            assert_eq!(fetch(&mut consumer), Some(value));
         }
         Ok(())
     }

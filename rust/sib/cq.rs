@@ -143,6 +143,14 @@ impl State {
             Entries::Kernel(list) => list.len as u32,
         }
     }
+
+    /// The side of a user's ring that is filled; `EINVAL` if the queue is not a user's.
+    fn producer(&mut self) -> Result<&mut Producer> {
+        match &mut self.entries {
+            Entries::User(producer) => Ok(producer),
+            Entries::Kernel(_) => Err(EINVAL),
+        }
+    }
 }
 
 /// A completion queue.
@@ -207,7 +215,8 @@ pub(crate) fn create(
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `ENOMEM`; what `publish` says.
+/// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `EBUSY` if it is resized by somebody
+/// else meanwhile; `ENOMEM`; what `publish` says.
 pub(crate) fn resize(
     cx: &mut Cx<'_, Unlocked>,
     cq: &Cq,
@@ -218,19 +227,15 @@ pub(crate) fn resize(
         return Err(EINVAL);
     }
     let ring = Ring::new(entries, size_of::<UverbsWc>())?;
-    let granted = ring.capacity();
     publish(&ring)?;
-    let old = {
+    let mut transfer = cx.lock(&cq.state).producer()?.transfer(&ring)?;
+    loop {
+        transfer.copy();
         let mut state = cx.lock(&cq.state);
-        let Entries::User(producer) = &mut state.entries else {
-            return Err(EINVAL);
-        };
-        let old = producer.ring().clone();
-        producer.replace(ring).map_err(|_| EINVAL)?;
-        old
-    };
-    drop(old);
-    Ok(granted)
+        if state.producer()?.replace(&mut transfer)? {
+            return Ok(ring.capacity());
+        }
+    }
 }
 
 /// Moves completions of a kernel client into `out`.

@@ -126,7 +126,8 @@ pub(crate) fn create(
 /// # Errors
 ///
 /// `EINVAL` for a size that is not offered or too small for what the queue holds, for a limit beyond
-/// the size, old or new, and for the size of a kernel client's queue; `ENOMEM`; what `publish` says.
+/// the size, old or new, and for the size of a kernel client's queue; `EBUSY` if it is resized by somebody else meanwhile,
+/// or filled faster than it is copied; `ENOMEM`; what `publish` says.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     srq: &Srq,
@@ -143,7 +144,14 @@ pub(crate) fn modify(
         Some(_) => return Err(EINVAL),
         None => None,
     };
-    let old = {
+    let mut transfer = match &ring {
+        Some(ring) => Some(cx.lock(&srq.state).queue.ring()?.transfer(ring)?),
+        None => None,
+    };
+    loop {
+        if let Some(transfer) = &mut transfer {
+            transfer.copy();
+        }
         let mut state = cx.lock(&srq.state);
         let max_wr = ring.as_ref().map_or(state.max_wr, |ring| ring.capacity());
         let limit = change.limit.unwrap_or(state.limit);
@@ -151,16 +159,15 @@ pub(crate) fn modify(
         if limit > max_wr {
             return Err(EINVAL);
         }
-        let old = match ring {
-            Some(ring) => Some(state.queue.replace(ring).map_err(|_| EINVAL)?),
-            None => None,
-        };
+        if let Some(transfer) = &mut transfer {
+            if !state.queue.ring()?.replace(transfer)? {
+                continue;
+            }
+        }
         state.max_wr = max_wr;
         state.limit = limit;
-        old
-    };
-    drop(old);
-    Ok(())
+        return Ok(());
+    }
 }
 
 /// The attributes.

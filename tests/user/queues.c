@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/ib_user_verbs.h>
 #include <sched.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@
 /* More than 16 bits count. */
 #define DEEP 70000
 #define CHAIN 16
+/* A part of the deep ones. */
+#define PORTION (DEEP / 100)
 /* An address that no program has memory at. */
 #define NOWHERE 8
 
@@ -112,17 +115,11 @@ static void test_resize_cq(const char *test)
 	bench_destroy(&bench);
 }
 
-/* One queue for the completions of very many queue pairs. Work of one in error
- * completes at once, and so fills it. */
-static void test_deep_cq(const char *test)
+/* Work of a queue pair in error completes at once, and so fills its queue. */
+static void *fill(void *unused)
 {
 	struct ibv_send_wr wrs[CHAIN];
-	struct ibv_cq *cq;
 
-	begin(false);
-	cq = bench.a.send_cq;
-	resize(test, cq, DEEP);
-	end_to(&bench.a, IBV_QPS_ERR);
 	for (int first = 0; first < DEEP; first += CHAIN) {
 		for (int i = 0; i < CHAIN; i++)
 			wrs[i] = (struct ibv_send_wr){
@@ -132,8 +129,43 @@ static void test_deep_cq(const char *test)
 			};
 		post_send(&bench.a, wrs);
 	}
+	return unused;
+}
+
+static struct ibv_cq *begin_deep(const char *test)
+{
+	begin(false);
+	resize(test, bench.a.send_cq, DEEP);
+	end_to(&bench.a, IBV_QPS_ERR);
+	return bench.a.send_cq;
+}
+
+/* One queue for the completions of very many queue pairs. */
+static void test_deep_cq(const char *test)
+{
+	struct ibv_cq *cq = begin_deep(test);
+
+	fill(NULL);
 	resize(test, cq, devices[0].attr.max_cqe);
 	expect_run(test, cq, SEND, DEEP, IBV_WC_WR_FLUSH_ERR);
+	expect_none(test, cq);
+	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+/* The size changes again and again while the queue is filled by another thread. */
+static void test_resize_filled(const char *test)
+{
+	struct ibv_cq *cq = begin_deep(test);
+	pthread_t filler;
+
+	check(!pthread_create(&filler, NULL, fill, NULL), "pthread_create");
+	for (int taken = 0; taken < DEEP; taken += PORTION) {
+		resize(test, cq, DEEP * (1 + taken / PORTION % 2));
+		expect_run(test, cq, SEND + taken, PORTION,
+			   IBV_WC_WR_FLUSH_ERR);
+	}
+	check(!pthread_join(filler, NULL), "pthread_join");
 	expect_none(test, cq);
 	expect_event(test, &devices[0], -1);
 	bench_destroy(&bench);
@@ -602,6 +634,7 @@ static const struct {
 	{ "size of a completion queue", test_resize_cq },
 	{ "size of an armed completion queue", test_resize_armed },
 	{ "a completion queue for very many", test_deep_cq },
+	{ "a completion queue that is filled meanwhile", test_resize_filled },
 	{ "size of busy completion queues", test_resize_busy },
 	{ "solicited completions", test_solicited },
 	{ "solicited messages", test_solicited_messages },

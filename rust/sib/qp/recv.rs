@@ -20,8 +20,7 @@ use rdma::{
     mem::BulkVec,
     ring::{
         Consumer,
-        Ring,
-        RingFull, //
+        Ring, //
     }, //
 };
 
@@ -252,20 +251,15 @@ impl RecvQueue {
         }
     }
 
-    /// Moves the work requests of a user to a ring of another size; returns the old one, which is to
-    /// be dropped without a lock.
+    /// The ring of a user.
     ///
     /// # Errors
     ///
-    /// [`RingFull`] if they do not fit, or the queue is not a user's.
-    pub(crate) fn replace(&mut self, ring: Arc<Ring>) -> Result<Arc<Ring>, RingFull> {
+    /// `EINVAL` if the queue is not a user's.
+    pub(crate) fn ring(&mut self) -> Result<&mut Consumer> {
         match &mut self.0 {
-            Requests::User(user) => {
-                let old = user.ring.ring().clone();
-                user.ring.replace(ring)?;
-                Ok(old)
-            }
-            _ => Err(RingFull),
+            Requests::User(user) => Ok(&mut user.ring),
+            _ => Err(EINVAL),
         }
     }
 }
