@@ -155,7 +155,6 @@ impl Loaded {
         self.manager = Some(Registration::new(c"sib_cm", desk, cx, s)?);
         self.service = Some(Service::new(shared.clone())?);
         self.config = Some(config::register(shared.clone())?);
-        // It may be opened from then on, so nothing may fail.
         self.device = Some(chardev::Device::new(c"sib_cm", shared.clone())?);
         Ok(())
     }

@@ -15,6 +15,7 @@
 #include "mac.h"
 #include "manager.h"
 #include "mem.h"
+#include "module.h"
 #include "net.h"
 #include "odp.h"
 #include "param.h"

@@ -9,6 +9,7 @@
 //! [`include/linux/fs.h`](srctree/include/linux/fs.h)
 
 use crate::call::Call;
+use crate::module;
 use crate::sync::{
     Cx,
     Sleepable,
@@ -76,8 +77,8 @@ struct Node<S: Session> {
     shared: Arc<S::Shared>,
 }
 
-/// A device, which is there until this is dropped. While a file is open the module stays, but if it is being loaded: the
-/// device is the last thing to be made then, when nothing can fail any more.
+/// A device, which is there until this is dropped. While a file is open the module stays. Nobody can open one before the
+/// module has been loaded.
 ///
 /// # Invariants
 ///
@@ -158,6 +159,7 @@ impl<S: Session> Calls<S> {
     /// Called by the file layer.
     unsafe extern "C" fn open(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
+            module::check_loaded(S::MODULE)?;
             // SAFETY: Until this returns it is the device, which is not deregistered meanwhile.
             let node = unsafe {
                 &*container_of!(

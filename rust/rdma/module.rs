@@ -33,6 +33,14 @@ pub trait Module: Send + Sync + Sized + 'static {
     fn exit(&mut self, cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>);
 }
 
+/// Says whether a file of the module may be opened: with `ENODEV` not while it is being loaded. If that fails the module
+/// goes, whatever is open.
+pub(crate) fn check_loaded(module: &'static ThisModule) -> Result {
+    // SAFETY: The caller is a part of the module, so it is there.
+    let is_loaded = unsafe { sib_bindings::sib_helper_module_is_loaded(module.as_ptr()) };
+    is_loaded.then_some(()).ok_or(ENODEV)
+}
+
 /// Adapts a [`Module`] to the `module!` macro.
 ///
 /// # Examples
