@@ -35,7 +35,7 @@ pub(crate) struct Files {
 impl Files {
     /// Makes the files.
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let dir = Dir::new(c"sib_cm");
+        let dir = Dir::new(c"sib_cm")?;
         let view = |name, show: Show| {
             let shared = shared.clone();
             ControlFile::new(&dir, name, View { shared, show })
@@ -64,6 +64,8 @@ struct View {
 }
 
 impl Control for View {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         cx: Cx<'_, Unlocked>,
@@ -179,6 +181,8 @@ fn questions(
 struct CommIds(Arc<Shared>);
 
 impl Control for CommIds {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         _cx: Cx<'_, Unlocked>,

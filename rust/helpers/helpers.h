@@ -9,6 +9,7 @@
 #define SIB_HELPERS_H
 
 #include "cm.h"
+#include "debugfs.h"
 #include "ib.h"
 #include "layout.h"
 #include "lock.h"

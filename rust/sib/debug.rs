@@ -33,10 +33,10 @@ pub(crate) struct Files {
 impl Files {
     /// Makes the files of `hca`, which is called `name`. May sleep.
     pub(crate) fn new(hca: &Held<Hca>, name: &CStr) -> Result<Self> {
-        let dir = registry::debug_dir().subdir(name);
+        let dir = registry::debug_dir()?.subdir(name)?;
         let mut ports = KVec::new();
         for number in 1..=hca.ports() {
-            let dir = dir.subdir(&CString::try_from_fmt(fmt!("{number}"))?);
+            let dir = dir.subdir(&CString::try_from_fmt(fmt!("{number}"))?)?;
             let port = PortNum::new(number);
             let held = || hca.try_clone().ok_or(ENODEV);
             let files = PortFiles {

@@ -17,7 +17,6 @@ use crate::guid::{
 use crate::hca::Hca;
 use crate::params;
 use crate::peers::Peers;
-use kernel::debugfs;
 use kernel::device;
 use kernel::faux;
 use kernel::fmt;
@@ -25,7 +24,11 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
-use rdma::debugfs::ControlFile;
+use rdma::debugfs::{
+    Control,
+    ControlFile,
+    Dir, //
+};
 use rdma::ib::Device;
 use rdma::net::{
     DeviceEvent,
@@ -74,7 +77,7 @@ struct Fabrics {
     /// The ticket of the next lease.
     next: Ticket,
     /// `/sys/kernel/debug/sib`, while there are fabrics.
-    debug: Option<debugfs::Dir>,
+    debug: Option<Dir>,
     /// The fabric key of all fabrics, if there is one.
     key: Option<Arc<Key>>,
     /// The partitions of all fabrics, if any were told.
@@ -93,9 +96,9 @@ struct Entry {
     /// Who uses the fabric, with their HCAs once those are registered.
     leases: KVec<(Ticket, Option<Enlisted>)>,
     /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
-    _dropped: Pin<KBox<debugfs::File<Dropped>>>,
+    _dropped: ControlFile<Dropped>,
     /// `carried` beside it.
-    _carried: Pin<KBox<debugfs::File<Carried>>>,
+    _carried: ControlFile<Carried>,
     /// `subnet` and `cables` beside it.
     _subnet: ControlFile<Subnet>,
     _cables: ControlFile<Cables>,
@@ -110,8 +113,15 @@ pub(crate) struct Enlisted {
 /// Shows what a fabric has dropped.
 struct Dropped(Arc<Fabric>);
 
-impl fmt::Debug for Dropped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Control for Dropped {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _sleepable: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         for (cause, count) in self.0.account().drops() {
             writeln!(f, "{cause} {count}")?;
         }
@@ -122,8 +132,15 @@ impl fmt::Debug for Dropped {
 /// Shows what a fabric has sent and received.
 struct Carried(Arc<Fabric>);
 
-impl fmt::Debug for Carried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Control for Carried {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
+    fn show(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _sleepable: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         for (name, count) in self.0.account().carried() {
             writeln!(f, "{name} {count}")?;
         }
@@ -146,7 +163,7 @@ pub(crate) struct Lease {
 }
 
 /// `/sys/kernel/debug/sib`. May sleep.
-pub(crate) fn debug_dir() -> debugfs::Dir {
+pub(crate) fn debug_dir() -> Result<Dir> {
     FABRICS.lock().debug_dir()
 }
 
@@ -188,11 +205,9 @@ pub(crate) fn acquire(
     )?;
     fabric.set_key(cx, sleepable.irqs_on(), fabrics.key.clone());
     let parent = faux::Registration::new(&name, None)?;
-    let debug = fabrics.debug_dir().subdir(&name);
-    let shown = Dropped(fabric.clone());
-    let dropped = debug.read_only_file(c"dropped", Ok::<_, Error>(shown));
-    let shown = Carried(fabric.clone());
-    let carried = debug.read_only_file(c"carried", Ok::<_, Error>(shown));
+    let debug = fabrics.debug_dir()?.subdir(&name)?;
+    let dropped = ControlFile::new(&debug, c"dropped", Dropped(fabric.clone()))?;
+    let carried = ControlFile::new(&debug, c"carried", Carried(fabric.clone()))?;
     let subnet = ControlFile::new(&debug, c"subnet", Subnet(fabric.clone()))?;
     let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
     let mut entry = Entry {
@@ -201,8 +216,8 @@ pub(crate) fn acquire(
         fabric,
         parent,
         leases: KVec::new(),
-        _dropped: KBox::pin_init(dropped, GFP_KERNEL)?,
-        _carried: KBox::pin_init(carried, GFP_KERNEL)?,
+        _dropped: dropped,
+        _carried: carried,
         _subnet: subnet,
         _cables: cables,
     };
@@ -351,10 +366,11 @@ pub(crate) fn enlist(
 }
 
 impl Fabrics {
-    fn debug_dir(&mut self) -> debugfs::Dir {
-        self.debug
-            .get_or_insert_with(|| debugfs::Dir::new(c"sib"))
-            .clone()
+    fn debug_dir(&mut self) -> Result<Dir> {
+        if let Some(dir) = &self.debug {
+            return Ok(dir.clone());
+        }
+        Ok(self.debug.insert(Dir::new(c"sib")?).clone())
     }
 
     fn position(&self, fabric: &Arc<Fabric>) -> Option<usize> {

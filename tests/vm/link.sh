@@ -102,6 +102,20 @@ for number in 1 2 3 4; do
 	wait "${pids[number]}" || fail "adding and deleting sib$number"
 done
 
+step "The module stays while a file of debugfs is open"
+mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
+hca_up sib0 dum0
+for file in capture packets; do
+	exec 3<"/sys/kernel/debug/sib/sib0/1/$file"
+	refuses 'in use' rmmod sib
+	run rdma link del sib0
+	refuses 'in use' rmmod sib
+	! cat <&3 2>/dev/null || fail "$file is still there"
+	exec 3<&-
+	hca_up sib0 dum0
+done
+run rdma link del sib0
+
 step "The module goes with its devices"
 hca_up sib0 dum0
 run modprobe -r sib

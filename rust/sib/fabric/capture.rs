@@ -139,6 +139,8 @@ fn size(text: &str) -> Result<usize> {
 }
 
 impl Control for Switch {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         mut cx: Cx<'_, Unlocked>,
@@ -188,6 +190,8 @@ impl Packets {
 }
 
 impl Stream for Packets {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn read(
         &self,
         mut cx: Cx<'_, Unlocked>,

@@ -314,6 +314,8 @@ impl Rules {
 }
 
 impl Control for Rules {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         mut cx: Cx<'_, Unlocked>,

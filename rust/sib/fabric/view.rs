@@ -13,6 +13,7 @@ use super::Fabric;
 use core::net::SocketAddr;
 use kernel::fmt;
 use kernel::sync::Arc;
+use kernel::ThisModule;
 use proto::fabric::line::Obstacle;
 use proto::sm::{
     Manager,
@@ -140,6 +141,8 @@ pub(super) fn show_subnet(
 }
 
 impl Control for Subnet {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         _cx: Cx<'_, Unlocked>,
@@ -170,6 +173,8 @@ impl Fabric {
 }
 
 impl Control for Cables {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
     fn show(
         &self,
         mut cx: Cx<'_, Unlocked>,
