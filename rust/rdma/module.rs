@@ -8,7 +8,13 @@ use crate::sync::{
     Sleepable,
     Unlocked, //
 };
+use core::ptr;
 use kernel::prelude::*;
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Release, //
+};
 
 /// The words of the parameter `peers`. They stay until the module is removed.
 pub fn peers() -> impl Iterator<Item = &'static CStr> {
@@ -41,7 +47,44 @@ pub(crate) fn check_loaded(module: &'static ThisModule) -> Result {
     is_loaded.then_some(()).ok_or(ENODEV)
 }
 
-/// Adapts a [`Module`] to the `module!` macro.
+/// The modules that have been entered: two at most, and one of a test.
+static ENTERED: [Atomic<*mut ThisModule>; 3] = [const { Atomic::new(ptr::null_mut()) }; 3];
+
+/// A module has been entered, and is not left before this is dropped.
+///
+/// # Invariants
+///
+/// The place is that of the module, and this alone empties it.
+struct Entered(&'static Atomic<*mut ThisModule>);
+
+impl Entered {
+    /// Notes that `module` is entered. The first to do so is the kernel, as nothing of the module runs before.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it has been entered.
+    fn new(module: &'static ThisModule) -> Result<Self> {
+        let module = ptr::from_ref(module).cast_mut();
+        for place in &ENTERED {
+            match place.cmpxchg(ptr::null_mut(), module, Full) {
+                // INVARIANT: Just taken.
+                Ok(_) => return Ok(Self(place)),
+                Err(other) if other == module => return Err(EBUSY),
+                Err(_) => {}
+            }
+        }
+        Err(EBUSY)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.store(ptr::null_mut(), Release);
+    }
+}
+
+/// Adapts a [`Module`] to the `module!` macro. A module that has been entered cannot be entered again, by whoever calls
+/// what this implements.
 ///
 /// # Examples
 ///
@@ -58,17 +101,20 @@ pub(crate) fn check_loaded(module: &'static ThisModule) -> Result {
 /// ```
 pub struct Glue<T: Module> {
     inner: T,
+    _entered: Entered,
 }
 
 impl<T: Module> kernel::Module for Glue<T> {
     fn init(module: &'static ThisModule) -> Result<Self> {
+        let entered = Entered::new(module)?;
         layout::check()?;
-        // SAFETY: Modules are loaded by a task that holds no lock of ours.
+        // SAFETY: Modules are loaded by a task that holds no lock of ours, and this is the first call.
         let cx = unsafe { Cx::root() };
         // SAFETY: As above.
         let sleepable = unsafe { Sleepable::new() };
         Ok(Self {
             inner: T::init(module, cx, sleepable)?,
+            _entered: entered,
         })
     }
 }
@@ -80,5 +126,49 @@ impl<T: Module> Drop for Glue<T> {
         // SAFETY: As above.
         let sleepable = unsafe { Sleepable::new() };
         self.inner.exit(cx, sleepable);
+    }
+}
+
+#[kunit_tests(sib_rdma_module)]
+mod tests {
+    use super::*;
+    use kernel::sync::atomic::Relaxed;
+
+    // SAFETY: No module.
+    static MODULE: ThisModule = unsafe { ThisModule::from_ptr(ptr::null_mut()) };
+
+    static LIVES: Atomic<i32> = Atomic::new(0);
+
+    /// Tries to be entered once more while it is, each time it is entered; and fails after the second time.
+    struct Eager;
+
+    impl Module for Eager {
+        fn init(
+            module: &'static ThisModule,
+            _cx: Cx<'_, Unlocked>,
+            _sleepable: Sleepable<'_>,
+        ) -> Result<Self> {
+            let again = <Glue<Self> as kernel::Module>::init(module);
+            assert_eq!(again.err(), Some(EBUSY));
+            if LIVES.fetch_add(1, Relaxed) == 1 {
+                return Err(ENODEV);
+            }
+            Ok(Self)
+        }
+
+        fn exit(&mut self, _cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {}
+    }
+
+    #[test]
+    fn a_module_is_entered_once() -> Result {
+        let enter = || <Glue<Eager> as kernel::Module>::init(&MODULE);
+        LIVES.store(0, Relaxed);
+        let first = enter()?;
+        assert_eq!(enter().err(), Some(EBUSY));
+        drop(first);
+        assert_eq!(enter().err(), Some(ENODEV));
+        drop(enter()?);
+        assert_eq!(LIVES.load(Relaxed), 3);
+        Ok(())
     }
 }
