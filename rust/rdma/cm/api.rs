@@ -313,15 +313,32 @@ unsafe extern "C" fn create<C: Client>(
     // SAFETY: Promised by the caller.
     let handle = unsafe { Handle::like(template, None) };
     let made = handle.and_then(|handle| {
-        let client = C::create(&shared.into(), guid, handle)?;
-        let handle = Handle::give(&client)?;
-        // INVARIANT: The caller is the client.
-        if !handle.proceed(Stage::Given, Stage::Known) {
-            return Err(EINVAL);
-        }
-        Ok(handle.raw.get())
+        let calls = handle.calls.clone();
+        make::<C>(&shared.into(), guid, handle, &calls).inspect_err(|_| {
+            // SAFETY: Promised by the caller.
+            let (mut cx, s) = unsafe { tokens() };
+            // The handle may be anywhere, and the context is the caller's again.
+            calls.close(&mut cx, s);
+        })
     });
     made.unwrap_or_else(|err| err.to_ptr())
+}
+
+/// Makes an identifier whose handle is `handle`, of which `calls` is the gate.
+fn make<C: Client>(
+    shared: &Arc<C::Shared>,
+    guid: u64,
+    handle: Handle<C>,
+    calls: &Arc<Gate>,
+) -> Result<*mut bindings::sib_cm_id> {
+    let client = C::create(shared, guid, handle)?;
+    let handle = Handle::give(&client)?;
+    // INVARIANT: The caller of the C function is the client, if it is its handle.
+    if !Arc::ptr_eq(&handle.calls, calls) || !handle.proceed(Stage::Given, Stage::Known) {
+        drop(handle.take());
+        return Err(EINVAL);
+    }
+    Ok(handle.raw.get())
 }
 
 /// # Safety
@@ -383,6 +400,7 @@ unsafe extern "C" fn command<C: Client>(
 mod tests {
     use super::*;
     use crate::sync::test_context;
+    use kernel::sync::SetOnce;
 
     /// An identifier that does nothing, also when it is destroyed.
     struct Fake {
@@ -426,14 +444,19 @@ mod tests {
         0
     }
 
-    /// What a client does: an identifier whose handler counts in `calls`, and the same as the C side has it.
-    fn make(calls: &Atomic<i32>) -> Result<(*mut bindings::sib_cm_id, Arc<Fake>)> {
-        let shared = Arc::new((), GFP_KERNEL)?;
-        let template = bindings::sib_cm_id {
+    /// What a client gives, whose handler counts in `calls`.
+    fn counting(calls: &Atomic<i32>) -> bindings::sib_cm_id {
+        bindings::sib_cm_id {
             cm_handler: Some(count),
             context: ptr::from_ref(calls).cast_mut().cast(),
             ..Default::default()
-        };
+        }
+    }
+
+    /// What a client does: an identifier whose handler counts in `calls`, and the same as the C side has it.
+    fn make(calls: &Atomic<i32>) -> Result<(*mut bindings::sib_cm_id, Arc<Fake>)> {
+        let shared = Arc::new((), GFP_KERNEL)?;
+        let template = counting(calls);
         // SAFETY: A reference to what is shared is held, and the handler may be called.
         let id = unsafe { create::<Fake>(Arc::as_ptr(&shared).cast_mut().cast(), 0, &template) };
         let id = kernel::error::from_err_ptr(id)?;
@@ -479,6 +502,58 @@ mod tests {
         assert!(unknown.handle.take().is_some());
         // SAFETY: The client knows it, and nobody else uses it.
         unsafe { destroy::<Fake>(known.handle.raw.get()) };
+        Ok(())
+    }
+
+    /// An identifier that is not made after all, although somebody else has it.
+    struct Refused {
+        handle: Handle<Self>,
+    }
+
+    impl Client for Refused {
+        type Shared = SetOnce<Arc<Self>>;
+        type Event = <Fake as Client>::Event;
+
+        fn create(
+            shared: &Arc<Self::Shared>,
+            _guid: u64,
+            handle: Handle<Self>,
+        ) -> Result<Arc<Self>> {
+            let client = Arc::new(Self { handle }, GFP_KERNEL)?;
+            Handle::give(&client)?;
+            shared.populate(client);
+            Err(ENODEV)
+        }
+
+        fn handle(&self) -> &Handle<Self> {
+            &self.handle
+        }
+
+        fn command(
+            self: &Arc<Self>,
+            _cx: Cx<'_, Unlocked>,
+            _s: Sleepable<'_>,
+            _call: Call<'_>,
+        ) -> Result<isize> {
+            Ok(0)
+        }
+
+        fn destroy(self: Arc<Self>, _cx: Cx<'_, Unlocked>, _s: Sleepable<'_>) {}
+    }
+
+    #[test]
+    fn identifiers_that_are_not_made_are_silent() -> Result {
+        let (mut cx, s) = test_context();
+        let calls = Atomic::new(0);
+        let shared = Arc::new(SetOnce::<Arc<Refused>>::new(), GFP_KERNEL)?;
+        let template = counting(&calls);
+        // SAFETY: As in `make`.
+        let id = unsafe { create::<Refused>(Arc::as_ptr(&shared).cast_mut().cast(), 0, &template) };
+        assert_eq!(kernel::error::from_err_ptr(id).err(), Some(ENODEV));
+        let client = SetOnce::as_ref(&shared).ok_or(EINVAL)?;
+        assert!(!client.handle.call(&mut cx, s, &EVENT));
+        assert_eq!(calls.load(Relaxed), 0);
+        assert!(client.handle.take().is_some());
         Ok(())
     }
 }
