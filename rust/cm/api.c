@@ -4,9 +4,11 @@
  */
 
 #include <linux/atomic.h>
+#include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/kernel.h>
+#include <linux/module.h>
 #include <linux/string.h>
 #include <rdma/sib_cm.h>
 
@@ -20,9 +22,13 @@ int sib_cm_set_core(const struct sib_cm_core *it)
 	return cmpxchg(&core, NULL, it) ? -EBUSY : 0;
 }
 
-void sib_cm_clear_core(void)
+/* Whether it is no more set: clients may be loaded while this module is neither being loaded nor being removed. */
+bool sib_cm_clear_core(void)
 {
+	if (READ_ONCE(THIS_MODULE->state) == MODULE_STATE_LIVE)
+		return false;
 	core = NULL;
+	return true;
 }
 
 static int command(struct sib_cm_id *cm_id, unsigned int number,

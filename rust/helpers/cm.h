@@ -15,6 +15,6 @@ struct sib_cm_core {
 
 /* In sib_cm.ko. */
 int sib_cm_set_core(const struct sib_cm_core *core);
-void sib_cm_clear_core(void);
+bool sib_cm_clear_core(void);
 
 #endif

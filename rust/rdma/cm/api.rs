@@ -13,6 +13,7 @@ use crate::sync::{
     Unlocked, //
 };
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr;
 use kernel::error::{
     from_result,
@@ -242,14 +243,14 @@ impl<C: Client> Handle<C> {
     }
 }
 
-/// What the functions of the header come to, as long as this lives, which is longer than any client is loaded.
+/// What the functions of the header come to, from when this is made until the module goes.
 ///
 /// # Invariants
 ///
-/// The C side has `_core`, which has the address of `_shared`.
+/// The C side has `core`, which has the address of `shared`.
 pub struct Service<C: Client> {
-    _core: KBox<bindings::sib_cm_core>,
-    _shared: Arc<C::Shared>,
+    core: ManuallyDrop<KBox<bindings::sib_cm_core>>,
+    shared: ManuallyDrop<Arc<C::Shared>>,
 }
 
 // SAFETY: It may be dropped by any task; the rest is `Send`.
@@ -259,7 +260,7 @@ unsafe impl<C: Client> Sync for Service<C> {}
 
 impl<C: Client> Service<C> {
     /// To be called when the module is loaded, and dropped when it is removed: no module that uses it is there before
-    /// and after.
+    /// and after. If it is dropped earlier, what the functions need stays.
     ///
     /// # Errors
     ///
@@ -276,16 +277,22 @@ impl<C: Client> Service<C> {
         to_result(unsafe { bindings::sib_cm_set_core(&*core) })?;
         // INVARIANT: Just set.
         Ok(Self {
-            _core: core,
-            _shared: shared,
+            core: ManuallyDrop::new(core),
+            shared: ManuallyDrop::new(shared),
         })
     }
 }
 
 impl<C: Client> Drop for Service<C> {
     fn drop(&mut self) {
-        // SAFETY: There are no clients any more, and what is set is ours.
-        unsafe { bindings::sib_cm_clear_core() };
+        // SAFETY: What is set is ours.
+        if unsafe { bindings::sib_cm_clear_core() } {
+            // SAFETY: The C side has it no more, and these fields are not used again.
+            unsafe {
+                ManuallyDrop::drop(&mut self.core);
+                ManuallyDrop::drop(&mut self.shared);
+            }
+        }
     }
 }
 
