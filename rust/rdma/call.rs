@@ -8,6 +8,7 @@ use kernel::uaccess::{
     UserPtr,
     UserSlice, //
 };
+use kernel::uapi;
 use zerocopy::{
     FromBytes,
     Immutable,
@@ -27,7 +28,8 @@ enum Argument {
 ///
 /// # Invariants
 ///
-/// What an argument of the kernel points to has the size that `number` says.
+/// What an argument of the kernel points to has the size that `number` says, and may be written if that says that the order
+/// returns it.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     number: u32,
@@ -52,7 +54,8 @@ impl Call<'_> {
     ///
     /// # Safety
     ///
-    /// For its life `argument` points to the structure that belongs to the number, and nobody else uses that.
+    /// For its life `argument` points to the structure that belongs to the number, and nobody else writes to that, or uses
+    /// it if the order returns it.
     pub(crate) unsafe fn of_kernel(number: u32, argument: *mut c_void) -> Self {
         // INVARIANT: Promised by the caller.
         Self {
@@ -100,7 +103,7 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Self::read`].
+    /// As [`Self::read`]; `EINVAL` also for an order of the kernel that returns nothing, by its number.
     pub fn write<T: IntoBytes + Immutable>(&self, value: &T) -> Result {
         let from = value.as_bytes();
         match self.argument {
@@ -109,6 +112,9 @@ impl Call<'_> {
                 .write_slice(from),
             Argument::Kernel(to) => {
                 self.check_size::<T>()?;
+                if kernel::ioctl::_IOC_DIR(self.number) & uapi::_IOC_READ == 0 {
+                    return Err(EINVAL);
+                }
                 // SAFETY: There are so many bytes by the invariant, as the number says so, and nobody else uses them.
                 unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
                 Ok(())
@@ -120,6 +126,34 @@ impl Call<'_> {
         if kernel::ioctl::_IOC_SIZE(self.number) != core::mem::size_of::<T>() {
             return Err(EINVAL);
         }
+        Ok(())
+    }
+}
+
+#[kunit_tests(sib_rdma_call)]
+mod tests {
+    use super::*;
+    use kernel::ioctl::{
+        _IOW,
+        _IOWR, //
+    };
+
+    const TAKES: u32 = _IOW::<u64>(0, 0);
+    const RETURNS: u32 = _IOWR::<u64>(0, 0);
+
+    #[test]
+    fn only_what_is_returned_is_written() -> Result {
+        let mut it = 7u64;
+        let argument = (&raw mut it).cast();
+        // SAFETY: It is there, and used by nobody else.
+        let call = unsafe { Call::of_kernel(TAKES, argument) };
+        assert_eq!(call.read::<u64>()?, 7);
+        assert_eq!(call.write(&8u64).err(), Some(EINVAL));
+        // SAFETY: As above.
+        let call = unsafe { Call::of_kernel(RETURNS, argument) };
+        assert_eq!(call.write(&8u32).err(), Some(EINVAL));
+        call.write(&8u64)?;
+        assert_eq!(call.read::<u64>()?, 8);
         Ok(())
     }
 }
