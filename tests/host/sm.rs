@@ -263,7 +263,7 @@ fn reboot(world: &mut World, node: usize, lids: usize) {
     world.nodes[node] = match &world.nodes[node] {
         Node::Switch(switch) => {
             let ports = usize::from(switch.port_count());
-            Node::Switch(Box::new(nodes::switch(guid, ports, lids)))
+            Node::Switch(Box::new(nodes::switch(guid, ports, lids, nodes::MLIDS)))
         }
         Node::Hca(_) => Node::Hca(Box::new(nodes::hca(guid, 2))),
     };

@@ -154,7 +154,7 @@ impl<S: Storage> Multicast<S> {
     /// has `ports` ports and `cap` entries.
     fn next(&self, row: u32, part: Part, prune: bool, ports: u8, cap: u16) -> Option<Part> {
         let positions = u16::from(ports / 16).saturating_add(1);
-        let blocks = self.len.min(usize::from(cap)) / BLOCK;
+        let blocks = self.len.min(usize::from(cap)).div_ceil(BLOCK);
         let end = (blocks as u16).saturating_mul(POSITIONS);
         let all = (part.0..end).map(Part);
         all.filter(|part| u16::from(part.position()) < positions)
@@ -250,11 +250,12 @@ const fn position_bit(part: Part) -> u16 {
 }
 
 impl<S: Storage> Manager<S> {
-    /// The number of multicast LIDs that all switches can forward.
+    /// The number of multicast LIDs that all switches can forward, but for those that forward none.
     pub(crate) fn multicast_lids(&self) -> usize {
         let switches = self.nodes().filter(|node| node.is_switch());
         let caps = switches.map(|node| usize::from(node.switch.multicast_fdb_cap));
-        caps.min().unwrap_or_default().min(self.multicast.len())
+        let least = caps.filter(|cap| *cap != 0).min();
+        least.unwrap_or_default().min(self.multicast.len())
     }
 
     /// The next write to the multicast tables, from the part of the switch on.
@@ -293,7 +294,8 @@ impl<S: Storage> Manager<S> {
         self.multicast.failed = false;
         for index in 0..self.topology.node_count() {
             if let Some(node) = self.topology.node_mut(index) {
-                node.keeps_trees = false;
+                // One without tables has no part in trees.
+                node.keeps_trees = node.is_switch() && node.switch.multicast_fdb_cap == 0;
             }
         }
         Phase::Prune(0, Part::FIRST)

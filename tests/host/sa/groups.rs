@@ -361,6 +361,27 @@ fn a_switch_that_keeps_its_tables() {
     }
 }
 
+/// A switch that forwards no multicast keeps nobody else from it.
+#[test]
+fn a_switch_without_multicast() {
+    let (mut world, ports) = served(&line(3, 1));
+    enlarge(&mut world);
+    let switch = world.add_switch_for(4, 64, 0);
+    let behind = world.add_hca(1);
+    world.plug((2, 3), (switch, 1));
+    world.plug((switch, 2), (behind, 1));
+    world.settle(LIMIT);
+    assert!(world.seats[0]
+        .manager
+        .nodes()
+        .any(|node| node.info().node_guid == guid_of(&world, switch)));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    check_group(&world, name(1), &ports);
+}
+
 #[test]
 fn members_that_vanish_are_removed() {
     let (mut world, ports) = served(&line(4, 1));

@@ -115,13 +115,13 @@ fn identity(guid: u64) -> Identity {
     }
 }
 
-/// A switch of `ports` external ports, for LIDs below `lids`.
-pub(crate) fn switch(guid: u64, ports: usize, lids: usize) -> Switch<Vectors> {
+/// A switch of `ports` external ports, for LIDs below `lids`, and `mlids` multicast LIDs.
+pub(crate) fn switch(guid: u64, ports: usize, lids: usize, mlids: usize) -> Switch<Vectors> {
     let all = ports + 1;
     let tables = Tables {
         ports: vec![SwitchPort::new(Mtu::B4096); all],
         lft: vec![NO_PORT; lids],
-        mft: vec![PortMask::EMPTY; MLIDS],
+        mft: vec![PortMask::EMPTY; mlids],
         sl_to_vl: vec![SlToVl::new(); all * all],
     };
     Switch::new(identity(guid), tables).expect("the sizes are right")

@@ -10,7 +10,8 @@ use crate::nodes::{
     Node,
     Place,
     TestAgent,
-    TestManager, //
+    TestManager,
+    MLIDS, //
 };
 use proto::fabric::link::LinkAction;
 use proto::fabric::port::PortEvent;
@@ -182,9 +183,14 @@ impl World {
 
     /// Adds a switch of `ports` ports whose tables have `lids` entries.
     pub(crate) fn add_switch(&mut self, ports: usize, lids: usize) -> usize {
+        self.add_switch_for(ports, lids, MLIDS)
+    }
+
+    /// The same, for so many multicast LIDs.
+    pub(crate) fn add_switch_for(&mut self, ports: usize, lids: usize, mlids: usize) -> usize {
         let guid = 0x0200_0000_0000_0000 + ((self.nodes.len() as u64) << 8);
         self.nodes
-            .push(Node::Switch(Box::new(switch(guid, ports, lids))));
+            .push(Node::Switch(Box::new(switch(guid, ports, lids, mlids))));
         self.cables.add_node(ports);
         self.nodes.len() - 1
     }
