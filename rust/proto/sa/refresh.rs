@@ -44,7 +44,7 @@ impl<S: Storage> Agent<S> {
         }
         self.find_members(manager, gone_is_gone);
         let mut from = 0;
-        while let Some((port, here)) = manager.take_change(from) {
+        while let Some((port, here)) = manager.take_change(from, gone_is_gone) {
             from = port.saturating_add(1);
             let number = if here {
                 trap::GID_IN_SERVICE

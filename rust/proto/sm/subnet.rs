@@ -221,17 +221,31 @@ impl<S: Storage> Manager<S> {
     }
 
     /// A port that has come or gone since this was asked before; of those whose indices are `from` and above. Returns
-    /// its index, and whether it is there.
-    pub(crate) fn take_change(&mut self, from: u32) -> Option<(u32, bool)> {
+    /// its index, and whether it is there. If the sweep has not seen all, one that was not found is gone only if it
+    /// has no cable any more.
+    pub(crate) fn take_change(&mut self, from: u32, saw_all: bool) -> Option<(u32, bool)> {
         let found = (from..self.port_count()).find_map(|index| {
             let port = self.topology.port(index)?;
             let here = self.is_end_port(port);
-            (here != port.served).then_some((index, here))
+            let is_known = here || saw_all || self.is_cut_off(index) == Some(true);
+            (here != port.served && is_known).then_some((index, here))
         })?;
         if let Some(port) = self.topology.port_mut(found.0) {
             port.served = found.1;
         }
         Some(found)
+    }
+
+    /// Whether the way by which a port was found last ends at one without a link. `None` if nobody knows.
+    fn is_cut_off(&self, mut port: u32) -> Option<bool> {
+        for _ in 0..=self.topology.node_count() {
+            port = self.topology.upstream(port)?;
+            let near = self.topology.port(port)?;
+            if near.seen == self.topology.sweep {
+                return Some(!near.is_up());
+            }
+        }
+        None
     }
 
     /// Takes what a trap has told, and by whom.

@@ -440,7 +440,8 @@ fn reports_over_lossy_links() {
     for _ in 0..10 {
         let far = world.cables.far(ports[1]).expect("it has a cable");
         let gone = gid(&world, ports[1]);
-        world.loss = 50;
+        world.loss = 20;
+        world.gmp_loss = 50;
         world.unplug(ports[1]);
         let told = events(&mut world, at);
         assert!(told.contains(&(trap::GID_OUT_OF_SERVICE, gone)));
@@ -449,6 +450,7 @@ fn reports_over_lossy_links() {
             .all(|(trap, _)| *trap == trap::GID_OUT_OF_SERVICE));
         world.plug(ports[1], far);
         world.loss = 0;
+        world.gmp_loss = 0;
         events(&mut world, at);
         world.settle(LIMIT);
     }
@@ -507,6 +509,35 @@ fn another_manager_tells_no_old_news() {
     world.sweep(0);
     let told = events(&mut world, ports[0]);
     assert_eq!(told, [(trap::GID_OUT_OF_SERVICE, gone)]);
+}
+
+/// Who was not found for want of room is perhaps not gone, and subscribers hear nothing of it.
+#[test]
+fn who_is_not_found_is_not_told_to_be_gone() {
+    let (mut world, ports) = served(&line(4, 1));
+    for number in [trap::GID_IN_SERVICE, trap::GID_OUT_OF_SERVICE] {
+        get(&mut world, ports[0], method::SET, 0, &inform(number, 1)).expect("it is noted");
+    }
+    let mut cables = world.cables.of(1);
+    let (near, far) = cables.find(|(_, far)| far.0 == 2).expect("there is one");
+    drop(cables);
+    let between = world.add_switch(30, 64);
+    world.unplug(near);
+    world.plug(near, (between, 1));
+    world.plug((between, 2), far);
+    assert_eq!(events(&mut world, ports[0]), []);
+    assert!(world.seats[0].manager.report().no_room);
+    // A port without a cable is gone, whatever else is not found.
+    let gone = gid(&world, ports[1]);
+    world.unplug(ports[1]);
+    assert_eq!(
+        events(&mut world, ports[0]),
+        [(trap::GID_OUT_OF_SERVICE, gone)]
+    );
+    enlarge(&mut world);
+    world.sweep(0);
+    let new = Gid::from_parts(Gid::DEFAULT_PREFIX, guid_of(&world, between));
+    assert_eq!(events(&mut world, ports[0]), [(trap::GID_IN_SERVICE, new)]);
 }
 
 /// A new partition has groups of IP hosts, of which subscribers hear as of any other.
