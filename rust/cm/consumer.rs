@@ -155,12 +155,12 @@ pub(crate) fn welcome(
         shared.insert(connection)?;
         let purpose = Purpose::Connection(connection.clone());
         consumer.adopt(connection.device(), purpose, |owner| {
-            connection.belong(owner)
+            connection.belong(owner);
+            connection.announce(mad, consumer.id());
         })
     };
-    match consumer.has_room().then(insert) {
-        Some(Ok(())) => connection.announce(mad, consumer.id()),
-        Some(Err(_)) | None => connection.discard(cx, s),
+    if !matches!(consumer.has_room().then(insert), Some(Ok(()))) {
+        connection.discard(cx, s);
     }
 }
 
@@ -177,10 +177,12 @@ pub(crate) fn consider(
     let insert = || {
         shared.insert_question(question)?;
         let purpose = Purpose::Question(question.clone());
-        consumer.adopt(question.device(), purpose, |owner| question.belong(owner))
+        consumer.adopt(question.device(), purpose, |owner| {
+            question.belong(owner);
+            question.announce(mad, consumer.id());
+        })
     };
-    match consumer.has_room().then(insert) {
-        Some(Ok(())) => question.announce(mad, consumer.id()),
-        Some(Err(_)) | None => question.discard(cx, s),
+    if !matches!(consumer.has_room().then(insert), Some(Ok(()))) {
+        question.discard(cx, s);
     }
 }

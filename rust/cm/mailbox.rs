@@ -13,6 +13,8 @@ pub(crate) struct Mailbox {
     events: RBTree<u64, KBox<Event>>,
     /// Those of each identifier, by identifier and age.
     by_id: RBTree<(u32, u64), ()>,
+    /// The requests of peers, by listener and age.
+    requests: RBTree<(u32, u64), ()>,
     next: u64,
     len: usize,
 }
@@ -23,6 +25,7 @@ impl Mailbox {
         Self {
             events: RBTree::new(),
             by_id: RBTree::new(),
+            requests: RBTree::new(),
             next: 0,
             len: 0,
         }
@@ -49,8 +52,21 @@ impl Mailbox {
         let (_, oldest) = self.events.cursor_front_mut()?.remove_current();
         let (age, event) = oldest.to_key_value();
         self.by_id.remove(&(event.id, age));
+        self.requests.remove(&(event.listener, age));
         self.len = self.len.saturating_sub(1);
         Some((age, event))
+    }
+
+    /// Takes a request that a listener has got, and returns its identifier.
+    pub(crate) fn take_request(&mut self, listener: u32) -> Option<u32> {
+        let cursor = self.requests.cursor_lower_bound_mut(&(listener, 0))?;
+        let (&(other, age), ()) = cursor.current();
+        if other != listener {
+            return None;
+        }
+        let id = self.events.get(&age)?.id;
+        self.remove(id, |known, _| known == age);
+        Some(id)
     }
 
     /// Puts an event back to where [`pop`](Self::pop) has taken it from, unless a later offer has taken its place.
@@ -67,13 +83,26 @@ impl Mailbox {
 
     fn insert(&mut self, age: u64, event: KBox<Event>) -> Result {
         let name = (event.id, age);
+        let request = event.is_request().then_some((event.listener, age));
         self.by_id
             .try_create_and_insert(name, (), GFP_KERNEL_ACCOUNT)?;
-        if let Err(error) = self
-            .events
-            .try_create_and_insert(age, event, GFP_KERNEL_ACCOUNT)
-        {
+        let listed = match request {
+            Some(request) => self
+                .requests
+                .try_create_and_insert(request, (), GFP_KERNEL_ACCOUNT)
+                .map(drop),
+            None => Ok(()),
+        };
+        let inserted = listed.and_then(|()| {
+            self.events
+                .try_create_and_insert(age, event, GFP_KERNEL_ACCOUNT)
+                .map(drop)
+        });
+        if let Err(error) = inserted {
             self.by_id.remove(&name);
+            if let Some(request) = request {
+                self.requests.remove(&request);
+            }
             return Err(error);
         }
         self.len = self.len.saturating_add(1);
@@ -115,7 +144,8 @@ impl Mailbox {
                 return;
             }
             let found = self.events.get(&age);
-            if found.is_some_and(|event| unwanted(age, event)) {
+            if let Some(event) = found.filter(|event| unwanted(age, event)) {
+                self.requests.remove(&(event.listener, age));
                 self.events.remove(&age);
                 self.len = self.len.saturating_sub(1);
                 // What is left may be an earlier one, which was looked at already and is wanted.

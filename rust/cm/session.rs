@@ -64,6 +64,10 @@ impl Owner {
     }
 
     /// Makes an identifier for what a peer has asked this listener for.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the program has destroyed the listener; `ENODEV`, `ENOSPC` or `ENOMEM` if there is no identifier.
     pub(crate) fn adopt(
         &self,
         device: &Arc<Device>,
@@ -71,6 +75,7 @@ impl Owner {
         belong: impl FnOnce(Consumer),
     ) -> Result {
         let mut ids = self.session.ids.lock();
+        ids.get(self.id)?;
         let id = ids.add(Entry {
             uid: self.uid,
             device: device.clone(),
@@ -228,6 +233,24 @@ impl Session {
     /// No event of `id` comes any more.
     pub(crate) fn forget_events(&self, id: u32) {
         self.events.lock().forget(id);
+    }
+
+    /// Refuses what peers have asked a listener for that is none any more, as far as the program has not read of it.
+    pub(crate) fn refuse_requests(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        listener: u32,
+    ) {
+        loop {
+            let request = self.events.lock().take_request(listener);
+            let Some(id) = request else { return };
+            let entry = self.ids.lock().remove(id);
+            if let Ok(entry) = entry {
+                self.end(cx, s, entry);
+                self.forget_events(id);
+            }
+        }
     }
 
     /// Ends what an identifier stood for.

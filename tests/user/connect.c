@@ -574,6 +574,25 @@ static void test_wrong_pointers(uint32_t listener)
 	nothing(&passive);
 }
 
+/* What a listener was asked for, and nobody has read of, is refused when it goes. */
+static void test_unread(void)
+{
+	uint32_t other = listen_on(&passive, SERVICE + 2, SIB_CM_CONNECTIONS, 0);
+	struct sib_cm_send_req req;
+	struct sib_cm_event event;
+
+	active.id = new_id(&active, 7);
+	req = request(active.id, "may I?");
+	req.service_id = SERVICE + 2;
+	order(&active, SIB_CM_IOC_SEND_REQ, &req);
+	check(has_event(&passive, DUE_MS), "no event");
+	destroy(&passive, other);
+	nothing(&passive);
+	event = expect_told(&active, SIB_CM_REJ_RECEIVED);
+	check(event.status == CONSUMER, "reason %u", event.status);
+	destroy(&active, active.id);
+}
+
 /* Nobody listens here, so ib_cm answers. */
 static void test_unknown_service(void)
 {
@@ -756,6 +775,7 @@ int main(int argc, char **argv)
 		type = IBV_QPT_RC;
 		test_refusal(listener);
 		test_wrong_pointers(listener);
+		test_unread();
 		test_unknown_service();
 		test_stale(listener);
 		test_silence();

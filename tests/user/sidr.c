@@ -274,8 +274,10 @@ static void test_other_kind(void)
 /* Identifiers and files that go while there is something left of them. */
 static void test_sudden_ends(uint32_t listener)
 {
+	struct sib_cm_send_sidr_req req;
 	struct sib_cm_event event;
 	int kept = active.fd;
+	uint32_t other;
 
 	ask(listener, 1);
 	destroy(&passive, passive.id);
@@ -291,6 +293,18 @@ static void test_sudden_ends(uint32_t listener)
 	check(!answer(SIB_CM_SIDR_VALID, "where are you?"), "no answer: %m");
 	destroy(&passive, passive.id);
 	nothing(&active);
+
+	/* A listener goes, and nobody has read what it was asked. */
+	other = listen_on(&passive, SERVICE + 1, SIB_CM_DATAGRAMS, 0);
+	active.id = new_id(&active, 7);
+	req = question(active.id, "");
+	req.service_id = SERVICE + 1;
+	order(&active, SIB_CM_IOC_SEND_SIDR_REQ, &req);
+	check(has_event(&passive, DUE_MS), "no event");
+	destroy(&passive, other);
+	event = expect_told(&active, SIB_CM_SIDR_REP_RECEIVED);
+	check(event.status == SIB_CM_SIDR_REJECTED, "status %u", event.status);
+	destroy(&active, active.id);
 	nothing(&passive);
 }
 

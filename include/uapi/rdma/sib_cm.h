@@ -42,7 +42,10 @@ struct sib_cm_create_id {
 	__u32 reserved;
 };
 
-/* DESTROY_ID: ends what is under way. No event of the identifier comes afterwards. */
+/*
+ * DESTROY_ID: ends what is under way. No event of the identifier comes afterwards. What peers have
+ * asked a listener for is refused, unless that was read already.
+ */
 struct sib_cm_destroy_id {
 	__u32 id;
 	__u32 reserved;

@@ -78,5 +78,6 @@ fn destroy_id(
     let entry = session.ids.lock().remove(destroy.id)?;
     session.end(cx, s, entry);
     session.forget_events(destroy.id);
+    session.refuse_requests(cx, s, destroy.id);
     Ok(())
 }
