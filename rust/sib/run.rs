@@ -51,6 +51,8 @@ pub(crate) struct RunQueue {
     steering: Option<Steering>,
     /// What has come says that the peer is in a hurry.
     hurried: bool,
+    /// Packets that have waited at a port are on their way.
+    unshelving: bool,
 }
 
 impl RunQueue {
@@ -69,6 +71,7 @@ impl RunQueue {
             gathers: false,
             steering: None,
             hurried: false,
+            unshelving: false,
         };
         let result = body(cx, &mut run);
         run.drain(cx, irqs);
@@ -110,6 +113,12 @@ impl RunQueue {
     /// Whether the one that has come last is of who has not waited.
     pub(crate) fn is_hurried(&self) -> bool {
         self.hurried
+    }
+
+    /// Packets that have waited at a port are let go, one after the other, from now on or not any more. Returns whether
+    /// the call chain was doing that already.
+    pub(crate) fn set_unshelving(&mut self, unshelving: bool) -> bool {
+        core::mem::replace(&mut self.unshelving, unshelving)
     }
 
     /// What has been sent is the last of its queue pair for now.

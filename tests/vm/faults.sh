@@ -116,6 +116,19 @@ rules sib1 clear
 wait_active 60 sib0 sib1
 pair sib0 sib1 ibv_rc_pingpong -n 100
 
+step "Many packets that were held meet rules where they arrive"
+rules sib0 "delay out time=20000"
+rules sib0 "drop in probability=0%"
+run timeout 60 "$USER_PROGRAMS/data" -a sib0 -b sib0 -t rc -n 1 -N 1
+for device in sib0 sib1; do
+	rules $device clear
+	rules $device "delay out time=20000"
+	rules $device "drop in probability=0%"
+done
+run timeout 60 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc -n 1 -N 1
+rules sib1 clear
+rules sib0 clear
+
 step "HCAs go while packets are held"
 rules sib0 "delay out time=100000000"
 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc >/tmp/held 2>&1 &

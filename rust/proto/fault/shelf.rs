@@ -133,12 +133,19 @@ impl<T, S: DerefMut<Target = [Option<Entry<T>>]>> Shelf<S> {
         }
     }
 
-    /// When [`Self::take`] next has something, if nothing passes.
+    /// When [`Self::take`] next has something, if nothing passes: it has what was overtaken already.
     pub fn next_due(&self) -> Option<Instant> {
         if self.len == 0 {
             return None;
         }
-        self.entries.iter().flatten().map(|entry| entry.due).min()
+        let due = self.entries.iter().flatten().map(|entry| {
+            if entry.behind == Some(0) {
+                Instant::from_nanos(0)
+            } else {
+                entry.due
+            }
+        });
+        due.min()
     }
 }
 
@@ -183,7 +190,9 @@ mod tests {
         assert_eq!(shelf.take(START), None);
         shelf.overtaken(|item| *item != 1);
         assert_eq!(shelf.take(START), None);
+        assert_eq!(shelf.next_due(), Some(later(50)));
         shelf.overtaken(|_| true);
+        assert!(shelf.next_due() <= Some(START));
         assert_eq!(shelf.take(START), Some(1));
         assert_eq!(shelf.take(START), None);
         assert_eq!(shelf.take(later(50)), Some(2));

@@ -244,7 +244,8 @@ impl Hca {
         drop(refused);
     }
 
-    /// Lets those packets of `port` go whose turn it is.
+    /// Lets those packets of `port` go whose turn it is. What they meet at the next port may have others there go, and
+    /// those others here again: that is left to the timer, since the call chain would grow with every packet.
     fn unshelve(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -252,6 +253,9 @@ impl Hca {
         run: &mut RunQueue,
         port: PortNum,
     ) {
+        if run.set_unshelving(true) {
+            return self.set_fault_clock(&mut cx.lock(&self.faults));
+        }
         let now = now();
         loop {
             let parcel = cx
@@ -259,7 +263,7 @@ impl Hca {
                 .port(port)
                 .and_then(|faults| faults.shelf.take(now));
             let Some(parcel) = parcel else {
-                return;
+                break;
             };
             let source = Source::Bytes(&parcel.bytes);
             let segment = Segment {
@@ -271,6 +275,7 @@ impl Hca {
             };
             self.pass(cx, irqs, run, port, parcel.direction, segment);
         }
+        run.set_unshelving(false);
     }
 
     /// Sets the timer to the next packet that is due, unless it expires before that anyway.
