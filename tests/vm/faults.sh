@@ -129,6 +129,20 @@ run timeout 60 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc -n 1 -N 1
 rules sib1 clear
 rules sib0 clear
 
+step "What was held goes when new rules take the place of the old ones"
+rules sib0 "delay out time=3600000000 count=1"
+"$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc -n 1 -N 1 -T 18 >/tmp/late 2>&1 &
+late=$!
+within 60 grep -q '^# held=1' $DEBUG/sib0/1/faults || fail "nothing is held: $(cat /tmp/late)"
+# The shell would write line by line.
+cat >$DEBUG/sib0/1/faults <<'END' || fail "the rules are not taken"
+clear
+drop in probability=0%
+END
+within 5 grep -q '^# held=0' $DEBUG/sib0/1/faults || fail "it is held still"
+wait $late || fail "data: $(cat /tmp/late)"
+rules sib0 clear
+
 step "HCAs go while packets are held"
 rules sib0 "delay out time=100000000"
 "$USER_PROGRAMS/data" -a sib0 -b sib1 -t rc >/tmp/held 2>&1 &

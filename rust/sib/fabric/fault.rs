@@ -358,9 +358,13 @@ impl Control for Rules {
         let all = &mut *guard;
         let faults = all.port(self.port).ok_or(ENODEV)?;
         let mut injector = faults.injector;
+        let mut cleared = false;
         for command in text::parse(text) {
             match command {
-                Ok(Command::Clear) => injector = Injector::new(),
+                Ok(Command::Clear) => {
+                    injector = Injector::new();
+                    cleared = true;
+                }
                 Ok(Command::Add(rule)) if injector.add(rule) => {}
                 Ok(Command::Add(_)) => return Err(ENOSPC),
                 Err(_) => return Err(EINVAL),
@@ -378,7 +382,7 @@ impl Control for Rules {
         let hca = &self.hca;
         hca.set_tap(self.port, Tap::FaultsOut, has(Direction::Out));
         hca.set_tap(self.port, Tap::FaultsIn, has(Direction::In));
-        if injector.is_empty() {
+        if cleared {
             faults.shelf.hurry(now());
             all.alarm = None;
             self.hca.set_fault_clock(all);
