@@ -120,8 +120,7 @@ impl Counters {
     }
 
     /// `packets` packets of `octets` octets in all, from the LRH to the ICRC inclusive, went out.
-    pub fn count_xmit(&mut self, packets: u32, octets: u64, multicast: bool) {
-        let packets = u64::from(packets);
+    pub fn count_xmit(&mut self, packets: u64, octets: u64, multicast: bool) {
         self.xmit_data.add(octets >> WORD_SHIFT);
         self.xmit_pkts.add(packets);
         if multicast {
@@ -132,8 +131,7 @@ impl Counters {
     }
 
     /// `packets` packets of `octets` octets in all, from the LRH to the ICRC inclusive, came in.
-    pub fn count_recv(&mut self, packets: u32, octets: u64, multicast: bool) {
-        let packets = u64::from(packets);
+    pub fn count_recv(&mut self, packets: u64, octets: u64, multicast: bool) {
         self.rcv_data.add(octets >> WORD_SHIFT);
         self.rcv_pkts.add(packets);
         if multicast {
@@ -199,6 +197,16 @@ mod tests {
         assert_eq!(counters.unicast_xmit_pkts.wide(), 2);
         assert_eq!(counters.multicast_rcv_pkts.wide(), 1);
         assert_eq!(counters.rcv_data.wide(), 6);
+    }
+
+    #[test]
+    fn nobody_has_to_ask_in_between() {
+        let mut counters = Counters::new();
+        counters.count_xmit(5 << 32, 240 << 32, false);
+        counters.count_recv(5 << 32, 240 << 32, true);
+        assert_eq!(counters.xmit_pkts.wide(), 5 << 32);
+        assert_eq!(counters.multicast_rcv_pkts.wide(), 5 << 32);
+        assert_eq!(counters.rcv_pkts.narrow(), u32::MAX);
     }
 
     #[test]

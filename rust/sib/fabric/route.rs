@@ -440,10 +440,11 @@ impl State {
             return;
         };
         let (octets, multicast) = (segment.octets(), segment.is_multicast());
+        let packets = u64::from(segment.span);
         if received {
-            counters.count_recv(segment.span, octets, multicast);
+            counters.count_recv(packets, octets, multicast);
         } else {
-            counters.count_xmit(segment.span, octets, multicast);
+            counters.count_xmit(packets, octets, multicast);
         }
     }
 

@@ -66,8 +66,8 @@ impl Flow {
     }
 
     /// What has been counted since this was asked last. To be called under one lock.
-    fn take(&self) -> (u32, u64) {
-        (self.packets.take() as u32, self.octets.take())
+    fn take(&self) -> (u64, u64) {
+        (self.packets.take(), self.octets.take())
     }
 }
 
