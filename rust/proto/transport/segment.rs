@@ -123,6 +123,28 @@ impl TxSegment {
         packet.ieth = header.ieth.filter(|_| opcode.has_ieth());
         Some(packet)
     }
+
+    /// Size in bytes of the headers of all packets of a segment with this header and `span` packets.
+    #[inline]
+    pub fn headers_len(header: &Header, span: u32) -> u64 {
+        let len = header.len();
+        if span <= 1 {
+            return len as u64;
+        }
+        let whole = header.bth.opcode;
+        // Packets in the middle have no extension headers.
+        let extension = |place| {
+            let opcode = Opcode::new(whole.service(), operation_at(whole.operation(), place));
+            opcode.map_or(0, Opcode::ext_len) as u64
+        };
+        let first = extension(Place::new(whole.starts(), false));
+        let last = extension(Place::new(false, whole.ends()));
+        let base = len.wrapping_sub(whole.ext_len()) as u64;
+        u64::from(span)
+            .wrapping_mul(base)
+            .wrapping_add(first)
+            .wrapping_add(last)
+    }
 }
 
 impl TxSegment {

@@ -34,6 +34,7 @@ use proto::fabric::switch::{
     SmpVerdict, //
 };
 use proto::fault::Direction;
+use proto::transport::TxSegment;
 use rdma::sync::{
     Cx,
     Held,
@@ -89,10 +90,10 @@ impl Segment<'_> {
 
     /// What the counters of a port call octets: the packets without link-level framing. The last one is padded.
     pub(super) fn octets(&self) -> u64 {
-        let headers = self.header.len().saturating_add(wire::icrc::LEN);
-        let headers = u64::from(self.span).saturating_mul(headers as u64);
+        let headers = TxSegment::headers_len(self.header, self.span);
+        let codes = u64::from(self.span).saturating_mul(wire::icrc::LEN as u64);
         let payload = (self.source.len() as u64).saturating_add(3) & !3;
-        headers.saturating_add(payload)
+        headers.saturating_add(codes).saturating_add(payload)
     }
 }
 

@@ -773,7 +773,7 @@ fn cut(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, V
 fn cut_apart(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Header, Vec<u8>)> {
     let opcode = header.bth.opcode;
     let last = span as usize - 1;
-    payload
+    let packets: Vec<_> = payload
         .chunks(mtu)
         .enumerate()
         .map(|(i, bytes)| {
@@ -797,7 +797,10 @@ fn cut_apart(header: &Header, span: u32, payload: &[u8], mtu: usize) -> Vec<(Hea
             assert_eq!(known, Some(packet));
             (packet, bytes.to_vec())
         })
-        .collect()
+        .collect();
+    let headers: usize = packets.iter().map(|(packet, _)| packet.len()).sum();
+    assert_eq!(TxSegment::headers_len(header, span), headers as u64);
+    packets
 }
 
 fn packet_operation(operation: Operation, starts: bool, ends: bool) -> Operation {
