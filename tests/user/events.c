@@ -156,6 +156,45 @@ static void test_sq_drained(const char *test)
 	bench_destroy(&bench);
 }
 
+/* While its send queue is drained, a queue pair goes to the other port of its HCA by the
+ * number of that alone, and its peer is told where it is: the source GID is that of the
+ * new port. */
+static void test_port_change(const char *test)
+{
+	struct path_options path = default_path;
+	struct ibv_qp_attr here = { .port_num = 2 }, there = { 0 };
+	struct ibv_qp_init_attr init;
+	struct device second;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s:2", devices[0].name);
+	device_open(&second, name);
+	path.grh = true;
+	begin(false);
+	end_connect(&bench.a, &bench.b, &path);
+	post_recvs(&bench, &bench.b, RECV, RECVS, RECV_BYTES);
+	post_sends(&bench, SEND, 1);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_SUCCESS);
+	drain(&bench.a, false);
+	drain(&bench.b, false);
+	there.ah_attr = path_to(&devices[1], &second, true);
+	check(!ibv_modify_qp(bench.a.qp, &here, IBV_QP_PORT),
+	      "%s: modify_qp of the port: %m", test);
+	check(!ibv_modify_qp(bench.b.qp, &there, IBV_QP_AV),
+	      "%s: modify_qp of the address: %m", test);
+	check(!ibv_query_qp(bench.a.qp, &here, IBV_QP_PORT | IBV_QP_AV, &init),
+	      "%s: query_qp: %m", test);
+	check(here.port_num == 2 && here.ah_attr.port_num == 2,
+	      "%s: ports %d and %d", test, here.port_num,
+	      here.ah_attr.port_num);
+	resume(&bench.a);
+	resume(&bench.b);
+	post_sends(&bench, SEND + 1, 1);
+	expect(test, bench.a.send_cq, SEND + 1, IBV_WC_SUCCESS);
+	bench_destroy(&bench);
+	device_close(&second);
+}
+
 /* With an SRQ, the last receive is told once for each time in the error state,
  * whether the queue pair has taken one or not, and however it came there. */
 static void test_last_wqe(const char *test)
@@ -589,6 +628,7 @@ static const struct {
 } tests[] = {
 	{ "communication established", test_comm_est },
 	{ "send queue drained", test_sq_drained },
+	{ "another port", test_port_change },
 	{ "last receive reached", test_last_wqe },
 	{ "wrong requests", test_request_errors },
 	{ "completion queue overrun", test_cq_overrun },

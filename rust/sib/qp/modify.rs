@@ -161,6 +161,8 @@ impl Resolved {
                 return Err(EINVAL);
             }
             Some(ah::resolve(cx, &qp.hca, &address)?)
+        } else if mask.contains(QpAttrMask::PORT) {
+            moved(cx, qp, port)?
         } else {
             None
         };
@@ -183,6 +185,16 @@ impl Resolved {
             alternate,
         })
     }
+}
+
+/// The way that a queue pair has already, from another port: the index of the source GID refers to the table of that.
+fn moved(cx: &mut Cx<'_, Unlocked>, qp: &Qp, port: u32) -> Result<Option<PathAv>> {
+    let mut address = cx.lock(&qp.state).attr.ah;
+    if address.port == 0 {
+        return Ok(None);
+    }
+    address.port = port;
+    ah::resolve(cx, &qp.hca, &address).map(Some)
 }
 
 /// Whether packets on a way may be lost.
@@ -306,6 +318,9 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
     let has = |flag| mask.contains(flag);
     if has(QpAttrMask::PORT) {
         kept.port = attr.port;
+        if kept.ah.port != 0 {
+            kept.ah.port = attr.port;
+        }
     }
     if has(QpAttrMask::AV) {
         kept.ah = attr.ah;
