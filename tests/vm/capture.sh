@@ -236,4 +236,17 @@ captured sib0:1 --size 16 -- pair sib0 sib1 ib_send_bw -F -s 1048576 -n 10 >/dev
 grep -E '[1-9][0-9]* lost' /tmp/capture || fail "nothing was lost"
 whole
 opensm_clean
-fabric_down
+opensm_down
+
+step "An HCA goes while its port is captured beside another one"
+"$CAPTURE" -w $PCAP sib0:1 sib1:1 2>/tmp/capture &
+tool=$!
+for device in sib0 sib1; do
+	within 20 grep -q '^on' /sys/kernel/debug/sib/$device/1/capture || fail "the capture does not begin"
+done
+run rdma link del sib0
+! wait $tool || fail "the capture ends as if nothing had happened"
+cat /tmp/capture
+grep -q '^capture: ' /tmp/capture && ! grep Traceback /tmp/capture || fail "it does not say what is wrong"
+grep -qx off /sys/kernel/debug/sib/sib1/1/capture || fail "the capture of the port that is there goes on"
+fabric_down sib1
