@@ -8,6 +8,7 @@ use crate::transport::config::{
     QpConfig, //
 };
 use crate::transport::wqe::SendSlot;
+use wire::aeth;
 use wire::bth::Bth;
 use wire::grh::{
     self,
@@ -127,23 +128,15 @@ impl TxSegment {
     /// Size in bytes of the headers of all packets of a segment with this header and `span` packets.
     #[inline]
     pub fn headers_len(header: &Header, span: u32) -> u64 {
-        let len = header.len();
-        if span <= 1 {
-            return len as u64;
-        }
         let whole = header.bth.opcode;
-        // Packets in the middle have no extension headers.
-        let extension = |place| {
-            let opcode = Opcode::new(whole.service(), operation_at(whole.operation(), place));
-            opcode.map_or(0, Opcode::ext_len) as u64
-        };
-        let first = extension(Place::new(whole.starts(), false));
-        let last = extension(Place::new(false, whole.ends()));
-        let base = len.wrapping_sub(whole.ext_len()) as u64;
+        let extensions = whole.ext_len();
+        let base = header.len().wrapping_sub(extensions) as u64;
+        // Each extension header is in one packet, but for that of a response: in the first one and in the last.
+        let twice = span > 1 && whole.has_aeth() && whole.starts() && whole.ends();
+        let again = if twice { aeth::LEN } else { 0 };
         u64::from(span)
             .wrapping_mul(base)
-            .wrapping_add(first)
-            .wrapping_add(last)
+            .wrapping_add(extensions.wrapping_add(again) as u64)
     }
 }
 
