@@ -8,6 +8,8 @@
 #include "rings.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,11 +20,14 @@
 #define RECVS 6
 #define CHAIN 100
 #define MANY 1500
+#define IDLE_ROUNDS 200
+#define READS 16
 #define FLUSHES 10
 #define FLUSHES_DUE_MS 120000
 
 static struct device devices[2];
 static struct bench bench;
+static atomic_bool stopped;
 
 static const struct end_options rc = {
 	.type = IBV_QPT_RC,
@@ -153,6 +158,55 @@ static void test_sq_drained(const char *test)
 	/* Who does not ask is not told. */
 	drain(&bench.a, false);
 	expect_event(test, &devices[0], -1);
+	bench_destroy(&bench);
+}
+
+/* Reads from `b` until it is told to stop. */
+static void *read_on(void *argument)
+{
+	struct ibv_sge sge = sge_local(&bench, BENCH_BYTES);
+	struct ibv_send_wr wrs[READS], *bad;
+
+	for (int i = 0; i < READS; i++)
+		wrs[i] = (struct ibv_send_wr){
+			.wr_id = SEND + i,
+			.next = i + 1 < READS ? &wrs[i + 1] : NULL,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_READ,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { (uintptr_t)bench.remote,
+				     bench.remote_mr->rkey },
+		};
+	while (!atomic_load(&stopped)) {
+		check(!ibv_post_send(bench.a.qp, wrs, &bad), "post_send: %m");
+		expect_run(argument, bench.a.send_cq, SEND, READS,
+			   IBV_WC_SUCCESS);
+	}
+	return NULL;
+}
+
+/* An idle send queue is drained when the transition returns, also that of a queue pair which
+ * answers its peer all the time: attributes can be changed at once. */
+static void test_idle_drained(const char *test)
+{
+	struct ibv_qp_attr attr = { .min_rnr_timer = 1 };
+	pthread_t reader;
+
+	begin(false);
+	end_connect(&bench.a, &bench.b, &default_path);
+	atomic_store(&stopped, false);
+	check(!pthread_create(&reader, NULL, read_on, (void *)test),
+	      "pthread_create");
+	for (int round = 0; round < IDLE_ROUNDS; round++) {
+		drain(&bench.b, false);
+		check(!draining(&bench.b), "%s: draining in round %d", test, round);
+		check(!ibv_modify_qp(bench.b.qp, &attr, IBV_QP_MIN_RNR_TIMER),
+		      "%s: modify_qp in round %d: %m", test, round);
+		resume(&bench.b);
+	}
+	atomic_store(&stopped, true);
+	pthread_join(reader, NULL);
 	bench_destroy(&bench);
 }
 
@@ -628,6 +682,7 @@ static const struct {
 } tests[] = {
 	{ "communication established", test_comm_est },
 	{ "send queue drained", test_sq_drained },
+	{ "idle send queue drained", test_idle_drained },
 	{ "another port", test_port_change },
 	{ "last receive reached", test_last_wqe },
 	{ "wrong requests", test_request_errors },

@@ -231,6 +231,12 @@ where
         self.state == QpState::Sqd && self.draining
     }
 
+    /// Whether it is, and all work that it is to wait for is done: it has drained as soon as [`Self::transmitted`] is
+    /// called.
+    pub fn is_about_to_drain(&self) -> bool {
+        self.is_draining() && self.requester.is_drained()
+    }
+
     /// Goes to the state `to` and takes over the attributes of `config`, which must be those of
     /// [`Self::config`] but for what `mask` names. To ERR, begins to [flush](Self::is_flushing); to RESET, forgets
     /// all work without a completion. [`MigState::Migrated`] is an order to migrate if the queue pair is armed.

@@ -34,6 +34,14 @@ pub(super) fn settle(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Q
     }
 }
 
+/// Waits for the segment that alone keeps an idle send queue from having drained: a queue pair may answer its peer all the
+/// time.
+pub(super) fn settle_drained(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Qp) {
+    while cx.lock(&qp.state).machine.is_about_to_drain() {
+        sleepable.pause(cx, SETTLE_PAUSE);
+    }
+}
+
 /// Calls `end` with the queue pair locked when nobody transmits, and then sends the answer that was owed before.
 pub(super) fn take_leave<R>(
     cx: &mut Cx<'_, Unlocked>,

@@ -8,7 +8,10 @@
 use super::{
     create::reset,
     fail::flush_out,
-    leave::take_leave,
+    leave::{
+        settle_drained,
+        take_leave, //
+    },
     Qp,
     State, //
 };
@@ -388,6 +391,9 @@ pub(crate) fn modify(
         let (state, cx) = guard.split();
         change(state, cx)
     };
+    if mask.contains(QpAttrMask::STATE) && matches!(attr.state, ib::QpState::Sqd) {
+        settle_drained(cx, sleepable, qp);
+    }
     // The index refers to the table of the port.
     let names_pkey = [
         QpAttrMask::PKEY_INDEX,
