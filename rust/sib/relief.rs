@@ -45,8 +45,10 @@ use rdma::work::{
 /// Queue pairs that wait at most, beside those that are being transmitted for.
 const SEATS: usize = 8;
 
-/// A processor where messages were posted in this time is at it.
-const BUSY: Duration = Duration::from_millis(1);
+/// A processor where messages were posted in this time is at it. It is long enough for one that a hypervisor takes away
+/// meanwhile: should that be taken to be idle and given work, its tasks would not come to post, and it would go on to
+/// look idle.
+const BUSY: Duration = Duration::from_millis(10);
 
 /// How far the time of the last message is off at most, as it is not noted for each.
 const COARSE: Duration = Duration::from_nanos(250_000);
