@@ -635,17 +635,15 @@ where
         if self.qp_type != QpType::Rc {
             return true;
         }
-        if self.admit(now, header, env).is_err() {
+        if !self.state.receives() || self.admit(now, header, env).is_err() {
             return false;
         }
         if self.deferral.add(header) {
             return true;
         }
-        if self.state.receives() {
-            let pause = self.deferral.pause(self.responder.expected());
-            self.responder
-                .on_deferred(header, span, pause, &self.config);
-        }
+        let pause = self.deferral.pause(self.responder.expected());
+        self.responder
+            .on_deferred(header, span, pause, &self.config);
         false
     }
 

@@ -523,7 +523,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Carries out none of the work requests any further. PSNs that were given to them are not used again.
-    fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         // INVARIANT: All indices but that of `oldest` are equal, and so are all PSNs.
         self.cursor = Position {
             index: self.head,

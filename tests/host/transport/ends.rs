@@ -2,6 +2,7 @@
 
 //! How work requests end when they do not end well: which status each side sees.
 
+use crate::rules::network;
 use crate::world::{
     config,
     wqe,
@@ -79,6 +80,23 @@ fn receives_are_flushed_after_what_is_on_its_way() {
     node.host.sending = false;
     assert!(!node.qp.transmitted(&mut node.host));
     assert_eq!(recv_statuses(&world, 0), [WcStatus::WrFlushErr]);
+}
+
+/// The work requests are still there, but nothing is asked or waited for.
+#[test]
+fn who_fails_during_a_send_asks_no_more() {
+    let [mut one, _] = network();
+    let mut unsignaled = wqe(0, SendOp::Write, 10, 0);
+    unsignaled.flags.signaled = false;
+    one.post(unsignaled, vec![0; 10]);
+    one.poll_all(0);
+    let due = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(due, &mut one.host);
+    assert!(one.qp.has_output());
+    one.host.sending = true;
+    one.qp.to_error(&mut one.host);
+    assert_eq!(one.poll(due.nanos()), None);
+    assert_eq!(one.qp.next_deadline(), None);
 }
 
 /// A driver flushes with interrupts off, so it does not flush all of a long queue at once.

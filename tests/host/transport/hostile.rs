@@ -8,17 +8,26 @@ use crate::host::{
     MEMORY_KEY, //
 };
 use crate::ledger::audit;
+use crate::migration::alternate;
 use crate::world::{
     config,
+    lid,
     mask,
     wqe,
     Dice,
     Faults,
-    World, //
+    Node,
+    World,
+    ALTERNATE,
+    PRIMARY, //
 };
 use proptest::prelude::*;
-use proto::time::Instant;
+use proto::time::{
+    Duration,
+    Instant, //
+};
 use proto::transport::{
+    MigState,
     QpState,
     QpType,
     SendOp,
@@ -38,7 +47,10 @@ use wire::feth::Feth;
 use wire::header::Header;
 use wire::ieth::Ieth;
 use wire::imm::ImmDt;
-use wire::opcode::Opcode;
+use wire::opcode::{
+    Opcode,
+    Operation, //
+};
 use wire::reth::Reth;
 use wire::{
     Key,
@@ -88,7 +100,8 @@ fn syndrome(dice: &mut Dice) -> Syndrome {
             timer: dice.below(32) as u8,
         },
         1 => Syndrome::Nak(NakCode::PsnSequenceError),
-        2 => Syndrome::Nak(NakCode::InvalidRdRequest),
+        2 if dice.percent(20) => Syndrome::Nak(NakCode::InvalidRdRequest),
+        3 if dice.percent(20) => Syndrome::Nak(NakCode::RemoteAccessError),
         _ => Syndrome::Ack {
             credits: dice.below(32) as u8,
         },
@@ -105,8 +118,15 @@ fn packet(dice: &mut Dice, world: &World, to: usize) -> Header {
         qp.sq_psn()
     };
     let mut header = Header::default();
-    header.lrh.slid = config.path.dlid;
-    header.lrh.dlid = Lid::new(number(dice) as u16);
+    // By one of the paths as a rule.
+    let by = if dice.percent(85) { PRIMARY } else { ALTERNATE };
+    header.lrh.slid = lid(1 - to, by);
+    header.lrh.dlid = if dice.percent(95) {
+        lid(to, by)
+    } else {
+        Lid::new(number(dice) as u16)
+    };
+    header.bth.migreq = dice.percent(20);
     header.lrh.vl = Vl::new(if dice.percent(90) { 0 } else { 15 });
     header.bth.opcode = loop {
         let service = match qp.qp_type() {
@@ -220,18 +240,24 @@ fn traces(world: &World, node: usize) -> (QpState, bool, Vec<u8>, [usize; 4]) {
 /// Has a packet come that somebody forged; one that nobody hears changes nothing.
 fn forge(world: &mut World, node: usize, dice: &mut Dice) {
     let header = packet(dice, world, node);
-    let len = number(dice).min(4096) as usize;
+    let opcode = header.bth.opcode;
+    // As a rule the payload is one that goes with the opcode.
+    let len = match opcode.operation() {
+        _ if dice.percent(10) => number(dice).min(4096),
+        Operation::AtomicWrite => 8,
+        _ if !opcode.has_payload() => 0,
+        _ if opcode.ends() => dice.below(257) as u32,
+        _ => 256,
+    } as usize;
     let span = if dice.percent(70) {
         config(node).mtu.packets(len as u32)
     } else {
         number(dice)
     };
     let deaf = is_deaf(world.nodes[node].qp.state()).then(|| traces(world, node));
-    let now = world.now;
-    let result = world.nodes[node].take_segment(now, &header, span, &vec![2; len]);
+    world.inject(node, header, span, vec![2; len]);
     if let Some(before) = deaf {
-        assert!(result.is_err());
-        assert_eq!(traces(world, node), before);
+        assert!(traces(world, node) == before);
     }
 }
 
@@ -260,15 +286,51 @@ const STATES: [QpState; 7] = [
     QpState::Err,
 ];
 
+/// Gives a node attributes of its own; a connection may have an alternate path.
+fn vary(node: &mut Node, number: usize, dice: &mut Dice) {
+    let is_connection = !node.qp.qp_type().is_datagram();
+    let config = node.qp.config_mut();
+    config.reminder_floor = Duration::from_nanos(10_000 * dice.below(2));
+    config.srq = dice.percent(30);
+    config.probes = dice.percent(50);
+    config.rnr_retry = dice.below(8) as u8;
+    config.max_unacked = 1 + dice.below(40) as u32;
+    config.follow_unarmed = dice.percent(50);
+    if is_connection && dice.percent(50) {
+        config.alternate = Some(alternate(number, ALTERNATE));
+        config.mig_state = [MigState::Rearm, MigState::Armed][dice.below(2) as usize];
+    }
+    node.host.busy = dice.below(3) as u32;
+    node.host.busy_again = dice.below(3) as u32;
+}
+
+/// What is always true of a queue pair that has sent all it may.
+fn check(node: &Node) {
+    let progress = node.qp.progress();
+    let sent = progress.sent_end.sub(progress.acked);
+    assert!(progress.fetches <= progress.begun && progress.begun <= progress.sends);
+    assert!(sent <= node.qp.sq_psn().sub(progress.acked) && sent <= Psn::WINDOW);
+    // Work that nothing would go on with would never end.
+    let goes_on = node.qp.has_output() || node.qp.next_deadline().is_some() || node.waits();
+    let is_at_work = node.qp.state() == QpState::Rts && progress.sends != 0;
+    assert!(goes_on || !is_at_work || node.qp.qp_type() != QpType::Rc);
+}
+
 /// Goes on until the work of both nodes has ended; they change their states so often.
 fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_percent: u8) {
     let faults = Faults {
         longest_span: 4,
         drop_percent: 5,
+        absent_percent: 10,
+        away_percent: 5,
+        away_nanos: 20_000,
         ..Faults::default()
     };
     let mut world = World::new(qp_type, 1 << 12, faults, seed);
     let mut dice = Dice::new(seed ^ 0x5555);
+    for node in 0..2 {
+        vary(&mut world.nodes[node], node, &mut dice);
+    }
     let mut posted = [Vec::new(), Vec::new()];
     for _ in 0..steps {
         for (node, posted) in posted.iter_mut().enumerate() {
@@ -303,6 +365,9 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
             }
         }
         world.transmit();
+        for node in &world.nodes {
+            check(node);
+        }
         world.step();
     }
     for (node, posted) in posted.iter().enumerate() {
@@ -314,7 +379,8 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
         assert!(!end.qp.transmitted(&mut end.host));
         assert_eq!(end.qp.next_deadline(), None);
         assert_eq!(end.host.retired.len(), posted.len());
-        if qp_type == QpType::Rc {
+        // What a shared queue still has is not flushed.
+        if qp_type == QpType::Rc && !end.qp.config().srq {
             audit(&world, node, posted);
         }
     }

@@ -41,7 +41,7 @@ const MIGRATION: AttrMask = AttrMask::ALT_PATH.with(AttrMask::PATH_MIG_STATE);
 /// The ACK timeout of alternate paths, twice that of the primary ones.
 const ALTERNATE_TIMEOUT: u8 = 9;
 
-fn alternate(node: usize, port: PortNum) -> Alternate {
+pub(crate) fn alternate(node: usize, port: PortNum) -> Alternate {
     Alternate {
         path: PathAv {
             dlid: lid(1 - node, port),
@@ -629,4 +629,37 @@ fn unreliable_connections_move_too() {
     world.run();
     assert_eq!(world.nodes[0].host.memory[1000..1600], [7; 600]);
     assert_eq!(states(&world), [MigState::Migrated; 2]);
+}
+
+/// What comes while others wait may be the first to tell of a migration, but not to a queue pair in error.
+#[test]
+fn nobody_migrates_in_error() {
+    let mut world = world(QpType::Rc, MigState::Armed);
+    write(&mut world.nodes[0], 1);
+    let mut packet = world.nodes[0].poll(0).unwrap();
+    let two = &mut world.nodes[1];
+    two.host.absent = true;
+    assert_eq!(two.take(0, &packet), Err(RxDrop::Absent));
+    assert!(two.defer(&packet));
+    two.go(QpState::Err);
+    packet.0.header.bth.migreq = true;
+    packet.0.header.lrh.slid = lid(0, ALTERNATE);
+    packet.0.header.lrh.dlid = lid(1, ALTERNATE);
+    assert!(!two.defer(&packet));
+    assert_eq!(two.host.events, []);
+    assert_eq!(state(two), MigState::Armed);
+}
+
+/// A peer that does not answer the question about its path is not waited for in error.
+#[test]
+fn nobody_is_asked_about_a_path_in_error() {
+    let mut world = World::new(QpType::Rc, 1 << 16, Faults::default(), 1);
+    let one = &mut world.nodes[0];
+    one.qp.config_mut().probes = true;
+    load(&mut world, 0, ALTERNATE);
+    let one = &mut world.nodes[0];
+    assert!(one.poll(0).is_some());
+    assert!(one.qp.next_deadline().is_some());
+    one.go(QpState::Err);
+    assert_eq!(one.qp.next_deadline(), None);
 }

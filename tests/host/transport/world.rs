@@ -378,6 +378,11 @@ impl Node {
         }
     }
 
+    /// Whether something that has come waits for memory.
+    pub(crate) fn waits(&self) -> bool {
+        self.memory_at.is_some()
+    }
+
     /// Hands a packet to the queue pair.
     pub(crate) fn take(&mut self, now: u64, packet: &(TxSegment, Vec<u8>)) -> Result<(), RxDrop> {
         self.take_segment(now, &packet.0.header, packet.0.span, &packet.1)
@@ -676,6 +681,16 @@ impl World {
         if !waits {
             node.memory_at = Some(until);
         }
+    }
+
+    /// Has a segment arrive that nobody has sent.
+    pub(crate) fn inject(&mut self, to: usize, header: Header, span: u32, payload: Vec<u8>) {
+        self.arrive(Flight {
+            to,
+            header,
+            span,
+            payload,
+        });
     }
 
     /// How long what had this outcome has to wait, if it has to.

@@ -44,12 +44,14 @@ where
         self.fail(env);
     }
 
-    /// Goes to the error state. What the peer is still to be told remains.
+    /// Goes to the error state. What the peer is still to be told remains, but it is asked nothing more.
     pub(super) fn fail(&mut self, env: &mut impl Env) {
         if self.state == QpState::Err {
             return;
         }
         self.state = QpState::Err;
+        self.requester.abandon();
+        self.probe.stop();
         if self.config.srq {
             let inbound = &mut self.responder.inbound;
             inbound.complete_error(WcStatus::WrFlushErr, env);
