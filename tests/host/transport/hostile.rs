@@ -4,6 +4,7 @@
 //! leaves its buffer, and every work request still ends once and in order.
 
 use crate::host::{
+    Host,
     MEMORY_BASE,
     MEMORY_KEY, //
 };
@@ -31,7 +32,9 @@ use proto::transport::{
     QpState,
     QpType,
     SendOp,
-    SendWqe, //
+    SendWqe,
+    Wc,
+    WcStatus, //
 };
 use wire::aeth::{
     Aeth,
@@ -316,6 +319,23 @@ fn check(node: &Node) {
     assert!(goes_on || !is_at_work || node.qp.qp_type() != QpType::Rc);
 }
 
+/// Whether all that was posted has ended once and in order, whatever became of it: an unreliable service goes on after
+/// an error.
+fn ends_in_order(host: &Host, posted: &[bool]) {
+    let sends: Vec<u64> = host.sent.iter().map(|wc| wc.wr_id).collect();
+    let recvs: Vec<u32> = host.received.iter().map(|(slot, _)| slot.0).collect();
+    assert!(sends.is_sorted_by(|a, b| a < b) && recvs.is_sorted_by(|a, b| a < b));
+    let is_good = |wc: &Wc| wc.status == WcStatus::Success;
+    for (number, &signaled) in posted.iter().enumerate() {
+        let ended = sends.binary_search(&(number as u64));
+        assert!(match ended {
+            Ok(at) => signaled || !is_good(&host.sent[at]),
+            Err(_) => !signaled,
+        });
+    }
+    assert_eq!(recvs.len() + host.recv_queue.len(), host.recv_buffers.len());
+}
+
 /// Goes on until the work of both nodes has ended; they change their states so often.
 fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_percent: u8) {
     let faults = Faults {
@@ -379,6 +399,7 @@ fn storm(qp_type: QpType, seed: u64, steps: u32, packet_percent: u8, wander_perc
         assert!(!end.qp.transmitted(&mut end.host));
         assert_eq!(end.qp.next_deadline(), None);
         assert_eq!(end.host.retired.len(), posted.len());
+        ends_in_order(&end.host, posted);
         // What a shared queue still has is not flushed.
         if qp_type == QpType::Rc && !end.qp.config().srq {
             audit(&world, node, posted);
