@@ -106,11 +106,13 @@ make_base() {
 	quietly "$CACHE/log/base-update" "reading the package index" enter "$1" "" apt-get update
 }
 
+# base_root: that root, made on first use. Its name is said before it is there: who copies it
+# and was told none would copy the root of this machine.
 base_root() {
 	local dir
 	dir=$CACHE/base-$(hash_of "$SUITE" "$(declare -f make_base)")
-	once "$dir" make_base
 	echo "$dir"
+	once "$dir" make_base
 }
 
 # make_root SCRATCH NAME PACKAGE...: the base with packages on top.
@@ -135,5 +137,9 @@ build_root() {
 # root_run COMMAND...: in the build root, with the tree at /src and the cache at
 # /cache, whatever they are called outside. ROOT_BINDS may add binds.
 root_run() {
-	enter "$(build_root)" "$TREE:/src $CACHE:/cache ${ROOT_BINDS:-}" "$@"
+	local root
+	root=$(build_root)
+	# Without one, what follows would happen to the root of this machine.
+	[ -d "$root" ] || exit
+	enter "$root" "$TREE:/src $CACHE:/cache ${ROOT_BINDS:-}" "$@"
 }
