@@ -15,11 +15,6 @@ OLDEST_SERIES=7.2
 RELEASE=${SIB_KERNEL:-$OLDEST_SERIES}
 SERIES=$(cut -d . -f 1,2 <<<"$RELEASE")
 
-mkdir -p "$CACHE" || {
-	echo "sib: cannot make the cache folder $CACHE: set SIB_CACHE to a folder that can be written" >&2
-	exit 1
-}
-
 # The tree may belong to the user who called sudo.
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$TREE
 
@@ -68,9 +63,23 @@ arguments() {
 	[ $# -le "$most" ] || misuse "too many arguments: $*"
 }
 
+# number WHAT VALUE LEAST: VALUE, or an end with a hint.
+number() {
+	[[ $2 =~ ^[0-9]{1,7}$ ]] && [ "$2" -ge "$3" ] ||
+		misuse "$1 wants a number from $3 up, not '$2'"
+	echo $((10#$2))
+}
+
+# need_root: ends a tool that is not root, and makes the cache of one that is.
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (debootstrap, chroot, mount)" \
 		"run it with sudo; if the cache is yours, with SIB_CACHE behind sudo or make: sudo make ... SIB_CACHE=$CACHE"
+	mkdir -p "$CACHE" || die "cannot make the cache folder $CACHE" "set SIB_CACHE to a folder that can be written"
+	# Tools that this one calls may be called from elsewhere.
+	CACHE=$(cd "$CACHE" && pwd)
+	export SIB_CACHE=$CACHE
+	[[ $CACHE != *[[:space:]:]* ]] || die "spaces and colons in '$CACHE' cannot be handled" "set SIB_CACHE to another folder"
+	[[ $TREE != *[[:space:]:]* ]] || die "spaces and colons in '$TREE' cannot be handled" "move the tree to another folder"
 }
 
 # hash_of FILE-OR-STRING...: the name of a cached item is the hash of what it
