@@ -175,11 +175,12 @@ refused() {
 wrong() {
 	local status=0 expected=$1 text=$2
 	shift 2
-	timeout -k 5 60 "$SIBCM" "$@" </dev/null >/tmp/wrong 2>&1 || status=$?
+	timeout -k 5 60 env -i "$SIBCM" "$@" </dev/null >/tmp/wrong 2>&1 || status=$?
 	[ "$status" = "$expected" ] && grep -q -- "$text" /tmp/wrong || fail "status $status of sibcm $*: $(cat /tmp/wrong)"
 }
 
 step "Orders that are none, or out of place"
+wrong 2 "usage: sibcm listen"
 wrong 2 "sibcm: x: no port" connect sib0 1 fe80::1 load x
 wrong 2 "sibcm: swap: no order" connect sib0 1 fe80::1 load 2 swap
 wrong 2 "a multiple of 8" connect -b 65 sib0 1 fe80::1

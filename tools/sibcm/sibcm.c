@@ -125,6 +125,10 @@ int main(int argc, char **argv)
 		usage(stdout);
 		return 0;
 	}
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
 	optind = 2;
 	while ((option = getopt_long(argc, argv, "s:p:c:i:b:t:mh", OPTIONS,
 				     NULL)) >= 0) {
