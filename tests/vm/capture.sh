@@ -238,6 +238,20 @@ whole
 opensm_clean
 opensm_down
 
+step "Times and numbers that are none, and captures of one port that end each other"
+for wrong in "-t -1" "-t 0" "-t nan" "-t inf" "-t soon" "-c 0" "-c -5"; do
+	status=0
+	# shellcheck disable=SC2086 # an option and its value
+	"$CAPTURE" $wrong -w $PCAP sib0:1 2>/tmp/capture || status=$?
+	[ $status = 2 ] && ! grep Traceback /tmp/capture || fail "$wrong: status $status"
+done
+"$CAPTURE" -t 1 -w $PCAP sib0:1 sib0 2>/tmp/capture || fail "a port twice: $(cat /tmp/capture)"
+"$CAPTURE" -t 3 -w $PCAP sib0:1 2>/tmp/capture &
+tool=$!
+within 20 grep -q '^on' /sys/kernel/debug/sib/sib0/1/capture || fail "the capture does not begin"
+echo off >/sys/kernel/debug/sib/sib0/1/capture
+wait $tool || fail "a capture that was ended: $(cat /tmp/capture)"
+
 step "An HCA goes while its port is captured beside another one"
 "$CAPTURE" -w $PCAP sib0:1 sib1:1 2>/tmp/capture &
 tool=$!
