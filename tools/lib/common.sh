@@ -7,7 +7,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 
-TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=${SIB_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sib}
 SUITE=${SIB_SUITE:-trixie}
 # SIB_KERNEL is a series, 7.2, or a release of one, 7.2.12+deb13-amd64.
