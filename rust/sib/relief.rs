@@ -179,6 +179,8 @@ impl Relief {
                 };
                 for qp in qps.iter().flatten() {
                     Qp::transmit(qp, cx, irqs, run);
+                    // To find nothing to send takes time, too, and others may have more of them wait all the time.
+                    run.charge(1);
                 }
                 // Who is answered is not to wait until nobody posts any more.
                 run.drain(cx, irqs);
