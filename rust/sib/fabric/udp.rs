@@ -88,8 +88,9 @@ pub(crate) struct Endpoint {
 
 /// The way of datagrams to one receiver.
 pub(crate) struct Way {
-    pub(super) endpoint: Held<Endpoint>,
+    /// It goes before the endpoint, for which the network namespace waits: routes that it remembers are of that.
     pub(super) path: Arc<Path>,
+    pub(super) endpoint: Held<Endpoint>,
     /// Whether the underlay cuts batches into datagrams, and not the processor before it.
     pub(super) segments: bool,
 }
