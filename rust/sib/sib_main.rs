@@ -150,8 +150,8 @@ static SOFTDEP: [u8; 32] = *b"softdep=post: ib_umad ib_uverbs\0";
 struct Loaded {
     link: Option<ib::Registration<Sib>>,
     watcher: Option<Notifier<Watcher>>,
-    _config: Pin<KBox<Subsystem<Cables>>>,
-    _partitions: Pin<KBox<Subsystem<Partitions>>>,
+    config: Option<Pin<KBox<Subsystem<Cables>>>>,
+    partitions: Option<Pin<KBox<Subsystem<Partitions>>>>,
 }
 
 impl Module for Loaded {
@@ -172,8 +172,8 @@ impl Module for Loaded {
         let loaded = Self {
             link: Some(ib::Registration::new(module, sleepable)?),
             watcher: Some(watcher),
-            _config: config::register(sleepable)?,
-            _partitions: membership::register(sleepable)?,
+            config: Some(config::register(sleepable)?),
+            partitions: Some(membership::register(sleepable)?),
         };
         // Nothing fails from now on, so what this begins is ended.
         if let Some(watcher) = &loaded.watcher {
@@ -189,6 +189,9 @@ impl Module for Loaded {
         // First the devices, then what they use.
         drop(self.link.take());
         drop(self.watcher.take());
+        // What is written there until then is to be forgotten, too: an open file does not keep the module.
+        drop(self.config.take());
+        drop(self.partitions.take());
         registry::forget();
     }
 }

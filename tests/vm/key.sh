@@ -220,3 +220,16 @@ run rdma link del sib1
 run rdma link del sib0
 run ip link del v0
 run modprobe -r sib
+
+step "A key that is written while the module goes is forgotten"
+for _ in {1..10}; do
+	run modprobe sib
+	{
+		while [ -e "$COMMON" ]; do
+			echo "late" >"$COMMON"
+		done
+	} 2>/dev/null &
+	sleep 0.5
+	run modprobe -r sib
+	wait $!
+done
