@@ -173,7 +173,7 @@ impl RunQueue {
         self.budget == 0
     }
 
-    /// A segment of so many packets is sent.
+    /// A segment of so many packets is sent, or something is done that takes as long.
     pub(crate) fn charge(&mut self, packets: u32) {
         self.budget = self.budget.saturating_sub(packets);
     }
