@@ -17,7 +17,7 @@
 //! - [`capture`]: packets that are kept for a reader.
 //! - [`fault`]: what is done to packets on purpose.
 //! - [`traffic`]: what passes a port.
-//! - [`view`]: what is shown of the subnet and of cables.
+//! - [`view`]: what is shown of packets, of the subnet and of cables.
 //! - [`storage`]: the memory of the switch and of the subnet manager.
 //!
 //! # Locking
@@ -75,10 +75,7 @@ pub(crate) use udp::{
     Reader,
     Way, //
 };
-pub(crate) use view::{
-    Cables,
-    Subnet, //
-};
+pub(crate) use view::Files;
 
 use crate::events;
 use crate::guid::GuidBase;

@@ -5,10 +5,9 @@
 use crate::driver::Sib;
 use crate::fabric::{
     Assignments,
-    Cables,
     Fabric,
-    Key,
-    Subnet, //
+    Files,
+    Key, //
 };
 use crate::guid::{
     GuidBase,
@@ -19,16 +18,11 @@ use crate::params;
 use crate::peers::Peers;
 use kernel::device;
 use kernel::faux;
-use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
-use rdma::debugfs::{
-    Control,
-    ControlFile,
-    Dir, //
-};
+use rdma::debugfs::Dir;
 use rdma::ib::Device;
 use rdma::net::{
     DeviceEvent,
@@ -95,57 +89,14 @@ struct Entry {
     parent: faux::Registration,
     /// Who uses the fabric, with their HCAs once those are registered.
     leases: KVec<(Ticket, Option<Enlisted>)>,
-    /// `/sys/kernel/debug/sib/NAME/dropped`, where NAME is that of the parent.
-    _dropped: ControlFile<Dropped>,
-    /// `carried` beside it.
-    _carried: ControlFile<Carried>,
-    /// `subnet` and `cables` beside it.
-    _subnet: ControlFile<Subnet>,
-    _cables: ControlFile<Cables>,
+    /// What is in `/sys/kernel/debug/sib/NAME`, where NAME is that of the parent.
+    _files: Files,
 }
 
 /// An HCA that ib_core knows.
 pub(crate) struct Enlisted {
     pub(crate) device: Device<Sib>,
     pub(crate) hca: Watch<Hca>,
-}
-
-/// Shows what a fabric has dropped.
-struct Dropped(Arc<Fabric>);
-
-impl Control for Dropped {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _sleepable: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        for (cause, count) in self.0.account().drops() {
-            writeln!(f, "{cause} {count}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Shows what a fabric has sent and received.
-struct Carried(Arc<Fabric>);
-
-impl Control for Carried {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _sleepable: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        for (name, count) in self.0.account().carried() {
-            writeln!(f, "{name} {count}")?;
-        }
-        Ok(())
-    }
 }
 
 /// Tells leases apart.
@@ -206,20 +157,14 @@ pub(crate) fn acquire(
     fabric.set_key(cx, sleepable.irqs_on(), fabrics.key.clone());
     let parent = faux::Registration::new(&name, None)?;
     let debug = fabrics.debug_dir()?.subdir(&name)?;
-    let dropped = ControlFile::new(&debug, c"dropped", Dropped(fabric.clone()))?;
-    let carried = ControlFile::new(&debug, c"carried", Carried(fabric.clone()))?;
-    let subnet = ControlFile::new(&debug, c"subnet", Subnet(fabric.clone()))?;
-    let cables = ControlFile::new(&debug, c"cables", Cables(fabric.clone()))?;
+    let files = Files::new(&debug, &fabric)?;
     let mut entry = Entry {
         underlay: Some(underlay.clone()),
         place,
         fabric,
         parent,
         leases: KVec::new(),
-        _dropped: dropped,
-        _carried: carried,
-        _subnet: subnet,
-        _cables: cables,
+        _files: files,
     };
     let lease = entry.lease(ticket)?;
     if let Err(error) = lease.fabric.start(cx, sleepable, underlay) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a switch shows in debugfs: `/sys/kernel/debug/sib/NAME` with `subnet`, what its subnet manager knows, and
-//! `cables`, what has become of its cables.
+//! What a switch shows in debugfs: `/sys/kernel/debug/sib/NAME` with `dropped` and `carried`, what is counted of packets,
+//! `subnet`, what its subnet manager knows, and `cables`, what has become of its cables.
 
 use super::cable::{
     reason,
@@ -12,15 +12,19 @@ use super::storage::Heap;
 use super::Fabric;
 use core::net::SocketAddr;
 use kernel::fmt;
+use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::ThisModule;
 use proto::fabric::line::Obstacle;
 use proto::sm::{
     Manager,
     Node, //
 };
 use proto::time::Instant;
-use rdma::debugfs::Control;
+use rdma::debugfs::{
+    Control,
+    ControlFile,
+    Dir, //
+};
 use rdma::sync::{
     Cx,
     Sleepable,
@@ -33,11 +37,54 @@ use wire::{
     PortNum, //
 };
 
-/// What the subnet manager on the switch of a fabric knows.
-pub(crate) struct Subnet(pub(crate) Arc<Fabric>);
+/// The files of a switch.
+pub(crate) struct Files {
+    _views: [ControlFile<View>; 4],
+}
 
-/// The cables of the switch of a fabric.
-pub(crate) struct Cables(pub(crate) Arc<Fabric>);
+impl Files {
+    /// Makes the files of `fabric` in `dir`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(dir: &Dir, fabric: &Arc<Fabric>) -> Result<Self> {
+        let view = |name, show: Show| {
+            let fabric = fabric.clone();
+            ControlFile::new(dir, name, View { fabric, show })
+        };
+        Ok(Self {
+            _views: [
+                view(c"dropped", Fabric::show_dropped)?,
+                view(c"carried", Fabric::show_carried)?,
+                view(c"subnet", Fabric::show_subnet)?,
+                view(c"cables", Fabric::show_cables)?,
+            ],
+        })
+    }
+}
+
+/// What a file shows.
+type Show = fn(&Fabric, Cx<'_, Unlocked>, &mut fmt::Formatter<'_>) -> fmt::Result;
+
+/// A file that is read only.
+struct View {
+    fabric: Arc<Fabric>,
+    show: Show,
+}
+
+impl Control for View {
+    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+
+    fn show(
+        &self,
+        cx: Cx<'_, Unlocked>,
+        _sleepable: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        (self.show)(&self.fabric, cx, f)
+    }
+}
 
 /// A cable.
 pub(super) struct CableView {
@@ -140,20 +187,30 @@ pub(super) fn show_subnet(
     Ok(())
 }
 
-impl Control for Subnet {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        _cx: Cx<'_, Unlocked>,
-        _sleepable: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        self.0.show_manager(f)
+/// A line for each name.
+fn show_counts(
+    f: &mut fmt::Formatter<'_>,
+    counts: impl IntoIterator<Item = (&'static str, u64)>,
+) -> fmt::Result {
+    for (name, count) in counts {
+        writeln!(f, "{name} {count}")?;
     }
+    Ok(())
 }
 
 impl Fabric {
+    fn show_dropped(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show_counts(f, self.account().drops())
+    }
+
+    fn show_carried(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show_counts(f, self.account().carried())
+    }
+
+    fn show_subnet(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show_manager(f)
+    }
+
     /// What is to be told of the cable of `port`, if there is one.
     fn view_cable(&self, cx: &mut Cx<'_, Unlocked>, port: PortNum) -> Option<CableView> {
         let mut state = cx.lock(&self.state);
@@ -170,19 +227,10 @@ impl Fabric {
             fits: cable.fits,
         })
     }
-}
 
-impl Control for Cables {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        mut cx: Cx<'_, Unlocked>,
-        _sleepable: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
+    fn show_cables(&self, mut cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for port in 1..=u8::MAX {
-            let Some(cable) = self.0.view_cable(&mut cx, PortNum::new(port)) else {
+            let Some(cable) = self.view_cable(&mut cx, PortNum::new(port)) else {
                 continue;
             };
             let origin = match cable.origin {
