@@ -17,7 +17,10 @@ use proto::cm::{
 use rdma::debugfs::{
     Control,
     ControlFile,
-    Dir, //
+    Dir,
+    Show,
+    View,
+    Viewed, //
 };
 use rdma::sync::{
     Cx,
@@ -27,7 +30,7 @@ use rdma::sync::{
 
 /// The files of the manager.
 pub(crate) struct Files {
-    _views: [ControlFile<View>; 5],
+    _views: [ControlFile<View<Shared>>; 5],
     _comm_ids: ControlFile<CommIds>,
     _dir: Dir,
 }
@@ -36,10 +39,8 @@ impl Files {
     /// Makes the files.
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self> {
         let dir = Dir::new(c"sib_cm")?;
-        let view = |name, show: Show| {
-            let shared = shared.clone();
-            ControlFile::new(&dir, name, View { shared, show })
-        };
+        let view =
+            |name, show: Show<Shared>| ControlFile::new(&dir, name, View::new(&shared, show));
         Ok(Self {
             _views: [
                 view(c"datagrams", datagrams)?,
@@ -54,26 +55,8 @@ impl Files {
     }
 }
 
-/// What a file shows.
-type Show = fn(&Shared, Cx<'_, Unlocked>, Sleepable<'_>, &mut fmt::Formatter<'_>) -> fmt::Result;
-
-/// A file that is read only.
-struct View {
-    shared: Arc<Shared>,
-    show: Show,
-}
-
-impl Control for View {
+impl Viewed for Shared {
     const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        cx: Cx<'_, Unlocked>,
-        s: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        (self.show)(&self.shared, cx, s, f)
-    }
 }
 
 /// How many datagrams were left to ib_cm, and how many taken.

@@ -267,6 +267,42 @@ impl<T: Control> ControlFile<T> {
     }
 }
 
+/// What several files show something of.
+pub trait Viewed: Send + Sync + 'static {
+    /// As [`Control::MODULE`].
+    const MODULE: &'static ThisModule;
+}
+
+/// What a file shows of a `T`.
+pub type Show<T> = fn(&T, Cx<'_, Unlocked>, Sleepable<'_>, &mut fmt::Formatter<'_>) -> fmt::Result;
+
+/// What stands behind a file that is read only.
+pub struct View<T: Viewed> {
+    of: Arc<T>,
+    show: Show<T>,
+}
+
+impl<T: Viewed> View<T> {
+    /// A view of `of`, which is kept.
+    pub fn new(of: &Arc<T>, show: Show<T>) -> Self {
+        let of = of.clone();
+        Self { of, show }
+    }
+}
+
+impl<T: Viewed> Control for View<T> {
+    const MODULE: &'static ThisModule = T::MODULE;
+
+    fn show(
+        &self,
+        cx: Cx<'_, Unlocked>,
+        sleepable: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        (self.show)(&self.of, cx, sleepable, f)
+    }
+}
+
 /// The most bytes that one read of a stream returns.
 const MAX_CHUNK: usize = 65536;
 

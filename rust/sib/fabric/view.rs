@@ -21,9 +21,11 @@ use proto::sm::{
 };
 use proto::time::Instant;
 use rdma::debugfs::{
-    Control,
     ControlFile,
-    Dir, //
+    Dir,
+    Show,
+    View,
+    Viewed, //
 };
 use rdma::sync::{
     Cx,
@@ -39,7 +41,7 @@ use wire::{
 
 /// The files of a switch.
 pub(crate) struct Files {
-    _views: [ControlFile<View>; 4],
+    _views: [ControlFile<View<Fabric>>; 4],
 }
 
 impl Files {
@@ -49,10 +51,7 @@ impl Files {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(dir: &Dir, fabric: &Arc<Fabric>) -> Result<Self> {
-        let view = |name, show: Show| {
-            let fabric = fabric.clone();
-            ControlFile::new(dir, name, View { fabric, show })
-        };
+        let view = |name, show: Show<Fabric>| ControlFile::new(dir, name, View::new(fabric, show));
         Ok(Self {
             _views: [
                 view(c"dropped", Fabric::show_dropped)?,
@@ -64,26 +63,8 @@ impl Files {
     }
 }
 
-/// What a file shows.
-type Show = fn(&Fabric, Cx<'_, Unlocked>, &mut fmt::Formatter<'_>) -> fmt::Result;
-
-/// A file that is read only.
-struct View {
-    fabric: Arc<Fabric>,
-    show: Show,
-}
-
-impl Control for View {
+impl Viewed for Fabric {
     const MODULE: &'static ThisModule = &crate::THIS_MODULE;
-
-    fn show(
-        &self,
-        cx: Cx<'_, Unlocked>,
-        _sleepable: Sleepable<'_>,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        (self.show)(&self.fabric, cx, f)
-    }
 }
 
 /// A cable.
@@ -199,15 +180,30 @@ fn show_counts(
 }
 
 impl Fabric {
-    fn show_dropped(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show_dropped(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         show_counts(f, self.account().drops())
     }
 
-    fn show_carried(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show_carried(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         show_counts(f, self.account().carried())
     }
 
-    fn show_subnet(&self, _cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show_subnet(
+        &self,
+        _cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         self.show_manager(f)
     }
 
@@ -228,7 +224,12 @@ impl Fabric {
         })
     }
 
-    fn show_cables(&self, mut cx: Cx<'_, Unlocked>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show_cables(
+        &self,
+        mut cx: Cx<'_, Unlocked>,
+        _s: Sleepable<'_>,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
         for port in 1..=u8::MAX {
             let Some(cable) = self.view_cable(&mut cx, PortNum::new(port)) else {
                 continue;
