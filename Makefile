@@ -56,7 +56,7 @@ conformance: ## run them on sib and rxe, and write Documentation/conformance.rst
 	@tools/pyverbs --write
 
 bench: ## the speed of sib beside rxe and siw, in virtual machines (QUICK=1: less of it)
-	@tools/bench $(if $(QUICK),--quick)
+	@tools/bench $(if $(filter-out 0 no,$(QUICK)),--quick)
 
 profile: ## the functions that a message's instructions belong to (KIND=send SIZE=8)
 	@tools/profile $(or $(KIND),send) $(or $(SIZE),8)
