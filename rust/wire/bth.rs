@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn unknown_opcode() {
         let mut bytes = BYTES;
-        bytes[0] = 0x1f;
-        assert_eq!(Bth::parse(&bytes), Err(WireError::Opcode(0x1f)));
+        bytes[0] = 0x3f;
+        assert_eq!(Bth::parse(&bytes), Err(WireError::Opcode(0x3f)));
     }
 }

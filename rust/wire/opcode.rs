@@ -60,6 +60,8 @@ pub enum Operation {
     Flush,
     AtomicWrite,
     CongestionNotification,
+    /// One that the table of a reliable connection reserves. Its responder refuses it.
+    Reserved,
 }
 
 /// Properties of an opcode, as bits.
@@ -171,6 +173,9 @@ const SERVICES: [Service; 5] = [
     Service::Cnp,
 ];
 
+/// Opcodes of a service, known or not.
+const PER_SERVICE: usize = 1 << 5;
+
 /// The table spread over all byte values.
 static OPCODES: [Option<Opcode>; 256] = {
     let mut opcodes = [None; 256];
@@ -188,14 +193,23 @@ static OPCODES: [Option<Opcode>; 256] = {
         }
         i += 1;
     }
+    let mut code = 0;
+    while code < PER_SERVICE {
+        let byte = (Service::Rc as usize) << 5 | code;
+        if opcodes[byte].is_none() {
+            opcodes[byte] = Some(Opcode::reserved(code as u8));
+        }
+        code += 1;
+    }
     opcodes
 };
 
-/// A known BTH opcode.
+/// A BTH opcode that has a meaning to a receiver.
 ///
 /// # Invariants
 ///
-/// The value is an entry of the IBA's table: service and operation go together.
+/// The value is an entry of the IBA's table: service and operation go together. One with [`Operation::Reserved`] is of a
+/// reliable connection, and has the byte that it came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opcode {
     byte: u8,
@@ -235,7 +249,21 @@ impl Opcode {
         }
     }
 
-    /// The opcode of an operation of a service; `None` if the service has no such operation.
+    /// A reserved opcode of a reliable connection. What follows the BTH is anybody's guess, and no message goes on
+    /// with it. Evaluated at compile time only.
+    const fn reserved(code: u8) -> Self {
+        // INVARIANT: As it says.
+        Self {
+            byte: (Service::Rc as u8) << 5 | code,
+            service: Service::Rc,
+            operation: Operation::Reserved,
+            ext_len: 0,
+            flags: REQUEST | START | END | PAYLOAD,
+        }
+    }
+
+    /// The opcode of an operation of a service; `None` if the service has no such operation, or that is
+    /// [`Operation::Reserved`].
     #[inline]
     pub fn new(service: Service, operation: Operation) -> Option<Self> {
         let code = TABLE.get(operation as usize)?.code;
@@ -243,7 +271,8 @@ impl Opcode {
         (opcode.operation == operation).then_some(opcode)
     }
 
-    /// The opcode of a byte; `None` for a reserved or manufacturer's one.
+    /// The opcode of a byte; `None` for a manufacturer's one, and for one that is reserved but not of a reliable
+    /// connection.
     #[inline]
     pub fn from_byte(byte: u8) -> Option<Self> {
         OPCODES.get(usize::from(byte)).copied().flatten()
@@ -382,16 +411,17 @@ mod tests {
                 known += 1;
                 assert_eq!(opcode.byte(), byte);
                 assert_eq!(opcode.service() as u8, byte >> 5);
+                let is_reserved = opcode.operation() == Operation::Reserved;
                 assert_eq!(
                     Opcode::new(opcode.service(), opcode.operation()),
-                    Some(opcode)
+                    (!is_reserved).then_some(opcode)
                 );
                 assert!(!(opcode.is_request() && opcode.is_response()));
                 assert_eq!(opcode.ext_len() % 4, 0);
             }
         }
-        // RC 25, UC 12, RD 22, UD 2, CNP 1.
-        assert_eq!(known, 62);
+        // RC 32, 7 of them reserved, UC 12, RD 22, UD 2, CNP 1.
+        assert_eq!(known, 69);
     }
 
     #[test]
@@ -405,7 +435,7 @@ mod tests {
             None
         );
         assert_eq!(Opcode::new(Service::Rc, Operation::Resync), None);
-        assert_eq!(Opcode::from_byte(0x18), None);
+        assert_eq!(Opcode::from_byte(0x38), None);
         assert_eq!(Opcode::from_byte(0xff), None);
     }
 
@@ -453,6 +483,19 @@ mod tests {
                 assert_eq!(opcode.is_response(), !request);
                 assert_eq!(opcode.starts(), starts);
                 assert_eq!(opcode.ends(), ends);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_reliable_connection_reserves_is_a_request() {
+        for byte in [0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f] {
+            let found = Opcode::from_byte(byte);
+            assert!(found.is_some());
+            if let Some(opcode) = found {
+                assert_eq!(opcode.operation(), Operation::Reserved);
+                assert!(opcode.is_request() && opcode.starts() && opcode.ends());
+                assert_eq!(opcode.ext_len(), 0);
             }
         }
     }

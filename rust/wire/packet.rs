@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(refused(1, 0x11), Some(WireError::LinkNextHeader));
         assert_eq!(refused(1, 0x13), Some(WireError::GlobalHeader));
         assert_eq!(refused(5, 0x0f), Some(WireError::PacketLength));
-        assert_eq!(refused(8, 0x1e), Some(WireError::Opcode(0x1e)));
+        assert_eq!(refused(8, 0x3e), Some(WireError::Opcode(0x3e)));
         assert_eq!(refused(8, 0x44), Some(WireError::Opcode(0x44)));
         assert_eq!(refused(9, 0x21), Some(WireError::TransportVersion(1)));
         // READ Request: 16 bytes of payload where none may be.

@@ -155,6 +155,11 @@ fn become_operation(header: &mut Header, operation: Operation) {
     header.aeth = header.aeth.filter(|_| header.bth.opcode.has_aeth());
 }
 
+fn become_reserved(header: &mut Header) {
+    header.bth.opcode = Opcode::from_byte(0x1f).unwrap();
+    header.reth = None;
+}
+
 /// Has the responder's first receive be of `len` bytes.
 fn receive_of(world: &mut World, len: u32) {
     world.nodes[1].host.recv_queue.clear();
@@ -270,6 +275,17 @@ const ROWS: &[Row] = &[
         received: Some(WcStatus::RemInvReqErr),
         prepare: |world, _| spoil(world, Operation::SendMiddle, false, |header, _| {
             become_operation(header, Operation::SendFirst);
+            true
+        }), ..INVALID },
+    Row { name: "packet of a reserved opcode",
+        prepare: |world, _| spoil(world, Operation::WriteFirst, false, |header, _| {
+            become_reserved(header);
+            true
+        }), ..INVALID },
+    Row { name: "packet of a reserved opcode within a message", op: SendOp::Send, event: None,
+        received: Some(WcStatus::RemInvReqErr),
+        prepare: |world, _| spoil(world, Operation::SendMiddle, false, |header, _| {
+            become_reserved(header);
             true
         }), ..INVALID },
     Row { name: "SEND that is longer than the receive", op: SendOp::Send, event: None,
