@@ -58,6 +58,8 @@ pub(super) struct Backlog<T> {
 impl<T: Serve> Backlog<T> {
     /// An initialiser of an empty one.
     pub(super) fn new(of: impl PinInit<T>) -> impl PinInit<Self> {
+        // All kinds share a class, and lockdep wants it to have one name, at one address.
+        static NAME: &CStr = c"Backlog";
         let class = kernel::static_lock_class!();
         pin_init!(Self {
             of <- of,
@@ -72,7 +74,7 @@ impl<T: Serve> Backlog<T> {
                         slot,
                         Some(Self::resume),
                         false,
-                        c"Backlog".as_char_ptr(),
+                        NAME.as_char_ptr(),
                         class.as_ptr(),
                     )
                 }
