@@ -8,7 +8,11 @@
 //! posts the last one sends; or until nobody has posted for a while, or the first one has waited [long enough](Patience),
 //! when a timer does. Who transmits for one of them meanwhile, an answer perhaps, leaves to the convoy what waits there.
 //!
-//! A convoy that one task has filled may be [sent by another processor](crate::steering).
+//! A convoy that one task has filled may be [sent by another processor](crate::steering). If the task posts to one queue
+//! pair after the other, that processor also transmits for them, and the task goes on to post. What it posts meanwhile is
+//! the next convoy, which that processor takes by itself, so that it need not be woken. This is not for a task with
+//! one queue pair: it soon has to wait for what it has posted, all of which would be sent before any of it is received.
+//! Nor is it for RDMA READ and the like: they are answered by that processor, which is most of the work.
 //!
 //! A worker in place of the two would begin at the first message, or when a processor is free for it, and send few or
 //! many as it happens.
@@ -17,8 +21,13 @@ use crate::fabric;
 use crate::hca::Hca;
 use crate::pace::Patience;
 use crate::qp::Qp;
+use crate::relief::Relief;
 use crate::run::RunQueue;
-use crate::steering::Steering;
+use crate::steering::{
+    self,
+    Steering, //
+};
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::task::Pid;
 use proto::time::Instant;
@@ -36,9 +45,18 @@ use rdma::timer::{
     Soft,
     Timer, //
 };
+use rdma::work::{
+    Queue,
+    Run,
+    Softirq,
+    Work, //
+};
 
 /// Messages that leave at once.
 const FULL: u32 = 32;
+
+/// Messages that wait at most for who transmits already: fewer than a call chain may send.
+const MOST: u32 = 8 * FULL;
 
 /// Queue pairs that wait at most.
 pub(crate) const SEATS: usize = 32;
@@ -46,8 +64,20 @@ pub(crate) const SEATS: usize = 32;
 /// Tells the timer from others of an HCA.
 const CLOCK: u64 = 2;
 
+/// Tells the work item from others of an HCA.
+const WORK: u64 = 1;
+
 /// Queue pairs that have something to send.
 pub(crate) type Seats = [Option<Held<Qp>>; SEATS];
+
+/// What a doorbell leaves to a convoy.
+#[derive(Clone, Copy)]
+pub(crate) struct Freight {
+    pub(crate) messages: u32,
+    /// Whether another processor may transmit them: they are of a reliable connection, and an acknowledgement is all
+    /// the answer that each has.
+    pub(crate) portable: bool,
+}
 
 /// What the lock guards.
 struct Waiting {
@@ -59,8 +89,18 @@ struct Waiting {
     first: Pid,
     /// Whether nobody else has posted one.
     alone: bool,
+    /// Whether another processor may transmit all.
+    portable: bool,
     /// Who has sent the last ones of one task.
     steering: Option<Steering>,
+    /// The QPN of the first one of the last convoy.
+    last: u32,
+    /// Until when tasks are taken to post to one queue pair after the other.
+    changing: Instant,
+    /// Those that another processor is to transmit for.
+    handed: Option<(Seats, Steering)>,
+    /// The work item is due, or looks here again before it ends.
+    is_served: bool,
     /// When they leave, if no more are posted.
     due: Instant,
     /// When they leave at the latest.
@@ -73,16 +113,18 @@ struct Waiting {
 enum Leaving {
     Nobody,
     All(Seats, Option<Steering>),
+    /// All, and this processor transmits for them.
+    Handed(CpuId),
     /// Who has just come, and has more holders than can be counted.
     One,
 }
 
 impl Waiting {
-    /// Has `qp`, to which so many messages have been posted, wait.
+    /// Has `qp`, to which so much has been posted, wait.
     fn add(
         &mut self,
         qp: &Held<Qp>,
-        messages: u32,
+        freight: Freight,
         patience: &Patience,
         clock: &Timer<Hca, CLOCK>,
     ) -> Leaving {
@@ -91,9 +133,11 @@ impl Waiting {
             self.limit = patience.limit;
             self.first = task;
             self.alone = true;
+            self.portable = freight.portable;
         } else {
             self.limit = patience.limit.min(self.limit);
             self.alone &= self.first == task;
+            self.portable &= freight.portable;
         }
         if qp.boards() {
             let passenger = qp.try_clone();
@@ -106,21 +150,69 @@ impl Waiting {
             }
             self.count = self.count.wrapping_add(1);
         }
-        self.messages = self.messages.saturating_add(messages);
-        if self.messages >= FULL || self.count >= SEATS {
-            let steering = self
-                .alone
-                .then(|| Steering::renewed(self.steering))
-                .flatten();
-            self.steering = steering.or(self.steering);
-            return Leaving::All(self.take(), steering);
+        self.messages = self.messages.saturating_add(freight.messages);
+        let has_room = self.messages < MOST && self.count < SEATS;
+        let is_next = self.is_served && self.is_portable() && has_room;
+        if !is_next && (self.messages >= FULL || self.count >= SEATS) {
+            return self.depart();
         }
-        let due = patience.due.min(self.limit);
+        let due = match is_next {
+            true => self.limit,
+            false => patience.due.min(self.limit),
+        };
         self.due = due;
         if self.armed.is_none_or(|at| due < at) {
             self.armed = clock.arm(due.nanos()).then_some(due);
         }
         Leaving::Nobody
+    }
+
+    /// Whether there are enough to leave, and another processor may transmit them.
+    fn is_portable(&self) -> bool {
+        self.messages >= FULL && self.alone && self.portable
+    }
+
+    /// Lets all leave.
+    fn depart(&mut self) -> Leaving {
+        let steering = self
+            .alone
+            .then(|| Steering::renewed(self.steering))
+            .flatten();
+        self.steering = steering.or(self.steering);
+        let now = fabric::now();
+        self.look_for_change(now);
+        let changes = now < self.changing;
+        let free = steering.filter(|to| changes && Relief::has_time(to.cpu(), now));
+        let is_portable = self.is_portable() && !self.is_served;
+        let qps = self.take();
+        match free {
+            Some(to) if is_portable => {
+                self.is_served = true;
+                self.handed = Some((qps, to));
+                Leaving::Handed(to.cpu())
+            }
+            _ => Leaving::All(qps, steering),
+        }
+    }
+
+    /// Looks whether those that leave `now` are others than the last ones.
+    fn look_for_change(&mut self, now: Instant) {
+        let first = self.qps.first().and_then(Option::as_ref);
+        let qpn = first.map_or(0, |qp| qp.qpn());
+        if self.count > 1 || qpn != self.last {
+            self.changing = now.after(steering::HOLD);
+        }
+        self.last = qpn;
+    }
+
+    /// What was handed over is sent: so is what has come meanwhile, if there is enough. Returns whether there is.
+    fn hand_over_more(&mut self, steering: Steering) -> bool {
+        self.is_served = self.is_portable();
+        if self.is_served {
+            self.look_for_change(fabric::now());
+            self.handed = Some((self.take(), steering));
+        }
+        self.is_served
     }
 
     /// Takes all that wait. What is posted to them from now on makes them wait again.
@@ -142,25 +234,36 @@ pub(crate) struct Convoy {
     waiting: LevelLock<Waiting, DevSched>,
     #[pin]
     clock: Timer<Hca, CLOCK>,
+    queue: Queue<Softirq>,
+    #[pin]
+    work: Work<Hca, WORK, Softirq>,
 }
 
 impl Convoy {
     /// An initialiser; nobody waits.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+    pub(crate) fn new(sleepable: Sleepable<'_>) -> Result<impl PinInit<Self>> {
+        let queue = Queue::softirq(c"sib_convoy", sleepable)?;
+        Ok(pin_init!(Self {
             waiting <- LevelLock::new(Waiting {
                 qps: [const { None }; SEATS],
                 count: 0,
                 messages: 0,
                 first: 0,
                 alone: false,
+                portable: false,
                 steering: None,
+                last: 0,
+                changing: Instant::from_nanos(0),
+                handed: None,
+                is_served: false,
                 due: Instant::from_nanos(0),
                 limit: Instant::from_nanos(0),
                 armed: None,
             }),
             clock <- Timer::new(),
-        })
+            queue,
+            work <- rdma::new_work!("Convoy::work"),
+        }))
     }
 
     /// Tells the timer whom it serves. To be called before there are queue pairs.
@@ -172,13 +275,13 @@ impl Convoy {
         self.clock.attach(hca).map_err(|_| EBUSY)
     }
 
-    /// Has `qp`, to which so many messages have been posted, wait for others; or lets all leave.
+    /// Has `qp`, to which so much has been posted, wait for others; or lets all leave.
     pub(crate) fn join(
         cx: &mut Cx<'_, Unlocked>,
         irqs: IrqsOn<'_>,
         run: &mut RunQueue,
         qp: &Held<Qp>,
-        messages: u32,
+        freight: Freight,
         patience: &Patience,
     ) {
         let convoy = &qp.hca.convoy;
@@ -186,9 +289,13 @@ impl Convoy {
         irqs.undisturbed(cx, |cx, irqs| {
             let leaving = cx
                 .lock(&convoy.waiting)
-                .add(qp, messages, patience, &convoy.clock);
+                .add(qp, freight, patience, &convoy.clock);
             match leaving {
                 Leaving::Nobody => {}
+                Leaving::Handed(cpu) => {
+                    let is_due = convoy.serve_on(cpu, &qp.hca);
+                    while !is_due && convoy.serve(cx, irqs) {}
+                }
                 Leaving::All(qps, steering) => Self::leave(&qps, steering, cx, irqs, run),
                 Leaving::One => Qp::transmit_alone(qp, cx, irqs, run),
             }
@@ -205,6 +312,27 @@ impl Convoy {
     ) {
         run.gather(steering);
         Qp::transmit_convoy(qps, cx, irqs, run);
+    }
+
+    /// Has the work item run on `cpu`; false if `hca` has more holders than can be counted.
+    fn serve_on(&self, cpu: CpuId, hca: &Held<Hca>) -> bool {
+        let held = hca.try_clone();
+        // An item that is queued already is as good.
+        held.is_some_and(|hca| {
+            let _ = self.queue.enqueue_on(cpu, &self.work, hca);
+            true
+        })
+    }
+
+    /// Transmits for those that were handed over. Returns whether there are more.
+    fn serve(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
+        let Some((qps, steering)) = cx.lock(&self.waiting).handed.take() else {
+            return false;
+        };
+        RunQueue::with(cx, irqs, |cx, run| {
+            Self::leave(&qps, Some(steering), cx, irqs, run);
+        });
+        cx.lock(&self.waiting).hand_over_more(steering)
     }
 
     /// Ends the timer, for good. All queue pairs are gone.
@@ -232,5 +360,15 @@ impl Expire<CLOCK> for Hca {
         RunQueue::with(&mut cx, irqs, |cx, run| {
             Convoy::leave(&qps, None, cx, irqs, run);
         });
+    }
+}
+
+impl Run<WORK, Softirq> for Hca {
+    type Pointer = Held<Self>;
+
+    fn run(this: Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
+        let convoy = &this.convoy;
+        // Others get a turn before the next item.
+        while convoy.serve(&mut cx, irqs) && !convoy.serve_on(CpuId::current(), &this) {}
     }
 }

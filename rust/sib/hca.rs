@@ -185,6 +185,7 @@ impl Hca {
         }
         let queue = Queue::new(c"sib", sleepable)?;
         let memory = Queue::slow(c"sib_memory", sleepable)?;
+        let convoy = Convoy::new(sleepable)?;
         let relief = Relief::new(sleepable)?;
         let waiting = Arc::new(Room::new(), GFP_KERNEL)?;
         let faults = Faults::new(berth.ports())?;
@@ -215,7 +216,7 @@ impl Hca {
             mrs: Allowance::new(query::MAX_MR)?,
             mws: Allowance::new(query::MAX_MW)?,
             ahs: Allowance::new(query::MAX_AH)?,
-            convoy <- Convoy::new(),
+            convoy <- convoy,
             relief <- relief,
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],

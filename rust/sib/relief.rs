@@ -145,11 +145,14 @@ impl Relief {
         }
     }
 
+    /// Whether `cpu` has time for others `now`.
+    pub(crate) fn has_time(cpu: CpuId, now: Instant) -> bool {
+        Posted::on(cpu).is_some_and(|posted| !posted.is_within(now, BUSY))
+    }
+
     /// Has another processor transmit for `qp`; false if there is none that has time `now`.
     pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant) -> bool {
-        let is_idle =
-            |cpu: &CpuId| Posted::on(*cpu).is_some_and(|posted| !posted.is_within(now, BUSY));
-        let Some(cpu) = other_cpu().filter(is_idle) else {
+        let Some(cpu) = other_cpu().filter(|cpu| Self::has_time(*cpu, now)) else {
             return false;
         };
         let relief = &qp.hca.relief;

@@ -28,7 +28,7 @@ use proto::time::{
 use rdma::work::other_cpu;
 
 /// How long a processor goes on after the last thing that was handed over to it.
-const HOLD: Duration = Duration::from_millis(20);
+pub(crate) const HOLD: Duration = Duration::from_millis(20);
 
 /// Which processor sends, and how long it is to go on with it.
 #[derive(Clone, Copy)]
@@ -51,6 +51,11 @@ impl Steering {
             cpu,
             until: now.after(HOLD),
         })
+    }
+
+    /// The processor.
+    pub(crate) fn cpu(&self) -> CpuId {
+        self.cpu
     }
 
     /// Whether nobody has renewed it in time.

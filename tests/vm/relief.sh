@@ -15,32 +15,13 @@ case $(uname -r) in
 *) messages=50000 rounds=20 exact=yes ;;
 esac
 
-TRACE=/sys/kernel/tracing
-
-# shared OPCODE COMMAND [ARG]...: counts the requests of COMMAND, which runs on the first processor, by the processor
-# that transmits them.
-shared() {
-	local opcode=$1
-	shift
-	echo >$TRACE/trace
-	echo 1 >$TRACE/events/sib/sib_transmit/enable
-	pair sib1 sib0 taskset -c 0 "$@"
-	echo 0 >$TRACE/events/sib/sib_transmit/enable
-	read -r BY_POSTER BY_OTHER < <(awk -v opcode="opcode=$opcode" '
-		index($0, opcode) { if (index($0, "[000]")) first++; else second++ }
-		END { print first + 0, second + 0 }' $TRACE/trace)
-	printf 'requests sent where they are posted: %d, on the other processor: %d\n' "$BY_POSTER" "$BY_OTHER"
-	[ $((BY_POSTER + BY_OTHER)) -ge 500 ] || fail "there were more"
-}
-
 managed_by_module
 run modprobe sib
 underlay nd0
 hca_up sib0 nd0
 hca_up sib1 nd0
 wait_active 60 sib0 sib1
-mount -t tracefs tracefs $TRACE 2>/dev/null
-echo 4096 >$TRACE/buffer_size_kb
+tracing_up
 
 # Opcodes of RC SEND Only, RDMA WRITE Only and RDMA READ Request.
 for case in "0x04 ib_send_bw -n $messages" "0x0a ib_write_bw -n $messages" "0x0c ib_read_bw -n $messages" \
@@ -49,7 +30,7 @@ for case in "0x04 ib_send_bw -n $messages" "0x0a ib_write_bw -n $messages" "0x0c
 	# One that the machine has taken away meanwhile has none.
 	for _ in 1 2 3; do
 		# shellcheck disable=SC2086 # A program with its options.
-		shared $case -F -s 8
+		transmitted $case -F -s 8
 		[ $((BY_OTHER * 4)) -le "$BY_POSTER" ] || continue 2
 	done
 	[ -z $exact ] || fail "it has not"
@@ -58,7 +39,7 @@ done
 for case in "0x04 ib_send_lat" "0x0a ib_write_lat" "0x0c ib_read_lat"; do
 	step "It has none of what is waited for: $case"
 	# shellcheck disable=SC2086 # As above.
-	shared $case -F -s 8 -n 500
+	transmitted $case -F -s 8 -n 500
 	[ $((BY_OTHER * 20)) -lt "$BY_POSTER" ] || fail "it has"
 done
 

@@ -102,3 +102,27 @@ load_ends() {
 	kill $LOAD || fail "the connection is lost: $(cat /tmp/load)"
 	wait $LOAD 2>/dev/null
 }
+
+TRACE=/sys/kernel/tracing
+
+# tracing_up: tracepoints can be read, and there is room for many.
+tracing_up() {
+	mount -t tracefs tracefs $TRACE 2>/dev/null
+	echo 4096 >$TRACE/buffer_size_kb
+}
+
+# transmitted OPCODE COMMAND [ARG]...: counts the requests of COMMAND, which runs on the first
+# processor, by the processor that transmits them: BY_POSTER and BY_OTHER.
+transmitted() {
+	local opcode=$1
+	shift
+	echo >$TRACE/trace
+	echo 1 >$TRACE/events/sib/sib_transmit/enable
+	pair sib1 sib0 taskset -c 0 "$@"
+	echo 0 >$TRACE/events/sib/sib_transmit/enable
+	read -r BY_POSTER BY_OTHER < <(awk -v opcode="opcode=$opcode" '
+		index($0, opcode) { if (index($0, "[000]")) first++; else second++ }
+		END { print first + 0, second + 0 }' $TRACE/trace)
+	printf 'requests sent where they are posted: %d, on the other processor: %d\n' "$BY_POSTER" "$BY_OTHER"
+	[ $((BY_POSTER + BY_OTHER)) -ge 500 ] || fail "there were more"
+}

@@ -12,7 +12,10 @@ use super::{
     State, //
 };
 use crate::{
-    convoy::Convoy,
+    convoy::{
+        Convoy,
+        Freight, //
+    },
     driver::Sib,
     fabric,
     pace::Load,
@@ -84,8 +87,27 @@ struct Visit {
     from: Instant,
     /// One message of this kind was sent at once, and by this processor.
     sent: Option<Load>,
-    /// Messages that were not sent at once.
-    left_over: Option<u32>,
+    /// What was not sent at once.
+    left_over: Option<Freight>,
+}
+
+/// What was fetched.
+#[derive(Clone, Copy, Default)]
+struct Brought {
+    /// Bytes of the longest message.
+    longest: u32,
+    /// Whether one has more of an answer than an acknowledgement.
+    fetches: bool,
+}
+
+impl Brought {
+    /// The same and another one.
+    fn with(self, wqe: &SendWqe) -> Self {
+        Self {
+            longest: self.longest.max(wqe.length),
+            fetches: self.fetches | wqe.op.is_fetch(),
+        }
+    }
 }
 
 /// A user has put work requests into the ring of the send queue: fetches them, and transmits in the
@@ -127,12 +149,12 @@ pub(crate) fn doorbell(
         }
         if let Some(Visit {
             from,
-            left_over: Some(messages),
+            left_over: Some(freight),
             ..
         }) = bell.visit
         {
             let patience = pace.patience(from);
-            Convoy::join(cx, irqs, run, &qp, messages, &patience);
+            Convoy::join(cx, irqs, run, &qp, freight, &patience);
         }
         Ok(bell.visit)
     })?;
@@ -163,7 +185,7 @@ fn take_in(
     bell: &mut Doorbell,
 ) -> Result<bool> {
     let before = state.machine.backlog();
-    let longest = fetch(state, cx, qp, &mut bell.more)?;
+    let Brought { longest, fetches } = fetch(state, cx, qp, &mut bell.more)?;
     let waiting = state.machine.backlog();
     let is_datagram = matches!(qp.ty, QpType::Ud);
     let may_wait = is_datagram || matches!(qp.ty, QpType::Rc);
@@ -196,6 +218,9 @@ fn take_in(
         }
     };
     let hurried = !waits && qp.pd.pace.is_hurried(now, load);
+    if hurried {
+        Relief::note(now);
+    }
     if hurried && load == Load::Bulk {
         state.course.offer();
     }
@@ -205,7 +230,10 @@ fn take_in(
     bell.visit = Some(Visit {
         from: now,
         sent: (!hurried && by_itself).then_some(load),
-        left_over: (!at_once).then_some(brought),
+        left_over: (!at_once).then_some(Freight {
+            messages: brought,
+            portable: !is_datagram && !fetches,
+        }),
     });
     Ok(at_once)
 }
@@ -243,20 +271,25 @@ fn stays(
 }
 
 /// Moves work requests from the ring of the user to the machine, which has room for all of them, but at most
-/// [`FETCH_BATCH`]: otherwise there may be `more`. Returns the length of the longest.
-fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, more: &mut bool) -> Result<u32> {
+/// [`FETCH_BATCH`]: otherwise there may be `more`.
+fn fetch(
+    state: &mut State,
+    cx: &mut Cx<'_, QpLock, Off>,
+    qp: &Qp,
+    more: &mut bool,
+) -> Result<Brought> {
     let mut fetched = state.sends.room().ok_or(EINVAL)?;
-    let mut result = Ok(0);
+    let mut result = Ok(Brought::default());
     *more = true;
     for _ in 0..FETCH_BATCH {
-        let Ok(longest) = result else {
+        let Ok(brought) = result else {
             break;
         };
         if state.machine.send_space() == 0 || !state.sends.fetch(&mut fetched) {
             *more = false;
             break;
         }
-        result = push_user(state, cx, qp, &fetched).map(|length| length.max(longest));
+        result = push_user(state, cx, qp, &fetched, brought);
     }
     state.sends.give_back(fetched);
     if result.is_err() {
@@ -265,13 +298,14 @@ fn fetch(state: &mut State, cx: &mut Cx<'_, QpLock, Off>, qp: &Qp, more: &mut bo
     result
 }
 
-/// Gives one work request of a user to the machine. Returns its length.
+/// Gives one work request of a user to the machine, and adds it to what was brought.
 fn push_user(
     state: &mut State,
     cx: &mut Cx<'_, QpLock, Off>,
     qp: &Qp,
     fetched: &Fetched,
-) -> Result<u32> {
+    brought: Brought,
+) -> Result<Brought> {
     let (mut wqe, request) = state.sends.decode(fetched);
     wqe.flags.signaled |= qp.sig_all;
     if let Some(request) = &request {
@@ -299,7 +333,7 @@ fn push_user(
         },
         None => state.sends.store_list(slot, &[]),
     }
-    Ok(wqe.length)
+    Ok(brought.with(&wqe))
 }
 
 /// Bytes of a message, or to flush; `None` for more than a message may have.
