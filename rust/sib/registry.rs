@@ -51,18 +51,35 @@ kernel::sync::global_lock! {
     };
 }
 
-/// Makes the list usable.
-///
-/// # Safety
-///
-/// To be called once, before anything else of this file.
-#[allow(
-    unsafe_code,
-    reason = "module glue: a static lock needs initialisation"
-)]
-pub(crate) unsafe fn init() {
-    // SAFETY: Called once by the caller's promise.
-    unsafe { FABRICS.init() }
+/// The list can be used. Without this it is empty, as the module goes, which drops no static: the fabric key and the
+/// partitions are forgotten, and what is left of a first fabric that could not be made.
+pub(crate) struct Registry(());
+
+impl Registry {
+    /// Makes the list usable.
+    ///
+    /// # Safety
+    ///
+    /// To be called once, before anything else of this file.
+    #[allow(
+        unsafe_code,
+        reason = "module glue: a static lock needs initialisation"
+    )]
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: Called once by the caller's promise.
+        unsafe { FABRICS.init() };
+        Self(())
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let mut fabrics = FABRICS.lock();
+        fabrics.entries = KVec::new();
+        fabrics.debug = None;
+        fabrics.key = None;
+        fabrics.partitions = None;
+    }
 }
 
 /// The fabrics in use.
@@ -215,16 +232,6 @@ pub(crate) fn set_partitions(cx: &mut Cx<'_, Unlocked>, list: &Assignments) {
         entry.fabric.set_partitions(cx, list.clone());
     }
     fabrics.partitions = Some(list.clone());
-}
-
-/// Forgets the fabric key and the partitions, and what is left of a first fabric that could not be made, since the
-/// module goes, which drops no static.
-pub(crate) fn forget() {
-    let mut fabrics = FABRICS.lock();
-    fabrics.entries = KVec::new();
-    fabrics.debug = None;
-    fabrics.key = None;
-    fabrics.partitions = None;
 }
 
 /// Ends a use of `fabric`, and with the last one the fabric.

@@ -74,7 +74,10 @@ use rdma::sync::{
     Sleepable,
     Unlocked, //
 };
-use registry::Watcher;
+use registry::{
+    Registry,
+    Watcher, //
+};
 
 module! {
     type: SibModule,
@@ -152,6 +155,8 @@ struct Loaded {
     watcher: Option<Notifier<Watcher>>,
     config: Option<Pin<KBox<Subsystem<Cables>>>>,
     partitions: Option<Pin<KBox<Subsystem<Partitions>>>>,
+    /// What is written to their files until they are gone is to be forgotten, too: an open file does not keep the module.
+    _registry: Registry,
 }
 
 impl Module for Loaded {
@@ -164,9 +169,7 @@ impl Module for Loaded {
         prime(cx.reborrow());
         // SAFETY: Modules are loaded once, and nothing of this one has run before.
         #[allow(unsafe_code, reason = "module glue")]
-        unsafe {
-            registry::init()
-        };
+        let registry = unsafe { Registry::new() };
         let watcher = Watcher::new(Peers::new(sleepable)?);
         let watcher = Notifier::register(watcher, &mut cx, sleepable)?;
         let loaded = Self {
@@ -174,6 +177,7 @@ impl Module for Loaded {
             watcher: Some(watcher),
             config: Some(config::register(sleepable)?),
             partitions: Some(membership::register(sleepable)?),
+            _registry: registry,
         };
         // Nothing fails from now on, so what this begins is ended.
         if let Some(watcher) = &loaded.watcher {
@@ -189,9 +193,7 @@ impl Module for Loaded {
         // First the devices, then what they use.
         drop(self.link.take());
         drop(self.watcher.take());
-        // What is written there until then is to be forgotten, too: an open file does not keep the module.
         drop(self.config.take());
         drop(self.partitions.take());
-        registry::forget();
     }
 }
