@@ -34,6 +34,7 @@ use crate::table::{
     QpnLayout,
     Table, //
 };
+use kernel::cpu::CpuId;
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -58,7 +59,12 @@ use rdma::sync::{
     Unlocked, //
 };
 use rdma::timer::Timer;
-use rdma::work::Queue;
+use rdma::work::{
+    Queue,
+    Run,
+    Softirq,
+    Work, //
+};
 use wire::{
     Lid,
     Mtu,
@@ -159,6 +165,24 @@ pub(crate) struct Hca {
 }
 
 impl Hca {
+    /// Has a work item of `hca` run in a softirq of `cpu`; false if `hca` has more holders than can be counted.
+    pub(crate) fn work_on<const ID: u64>(
+        hca: &Held<Self>,
+        queue: &Queue<Softirq>,
+        work: &Work<Self, ID, Softirq>,
+        cpu: CpuId,
+    ) -> bool
+    where
+        Self: Run<ID, Softirq, Pointer = Held<Self>>,
+    {
+        let held = hca.try_clone();
+        // An item that is queued already is as good.
+        held.is_some_and(|hca| {
+            let _ = queue.enqueue_on(cpu, work, hca);
+            true
+        })
+    }
+
     /// An initialiser of an HCA with all ports down.
     pub(crate) fn new(
         lease: &Lease,

@@ -165,12 +165,7 @@ impl Relief {
 
     /// Has the work item run on `cpu`; false if `hca` has more holders than can be counted.
     fn serve_on(&self, cpu: CpuId, hca: &Held<Hca>) -> bool {
-        let held = hca.try_clone();
-        // An item that is queued already is as good.
-        held.is_some_and(|hca| {
-            let _ = self.queue.enqueue_on(cpu, &self.work, hca);
-            true
-        })
+        Hca::work_on(hca, &self.queue, &self.work, cpu)
     }
 
     /// Transmits for those that wait, within the budget of a call chain. Returns whether there may be more of them.

@@ -218,13 +218,13 @@ fn take_in(
         }
     };
     let hurried = !waits && qp.pd.pace.is_hurried(now, load);
-    if hurried {
-        Relief::note(now);
-    }
     if hurried && load == Load::Bulk {
         state.course.offer();
     }
     let at_once = !hurried || load == Load::Bulk;
+    if !at_once {
+        Relief::note(now);
+    }
     state.in_convoy = !at_once;
     let by_itself = !is_busy && waiting == 1 && state.course.of_requests().is_none();
     bell.visit = Some(Visit {
