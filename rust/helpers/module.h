@@ -6,5 +6,6 @@
 
 /* module.c */
 bool sib_helper_module_is_loaded(const struct module *module);
+int sib_helper_request_module(const char *name);
 
 #endif

@@ -26,6 +26,12 @@ pub fn peers() -> impl Iterator<Item = &'static CStr> {
     })
 }
 
+/// Loads the module `name`, if it is to be had. Unlike a dependency it does not matter when this one is removed.
+pub fn request(_s: Sleepable<'_>, name: &CStr) {
+    // SAFETY: May be called by any task that may sleep and holds no lock; the name is copied.
+    let _ = unsafe { sib_bindings::sib_helper_request_module(name.as_char_ptr()) };
+}
+
 /// A module whose entry points receive tokens.
 pub trait Module: Send + Sync + Sized + 'static {
     /// Runs when the module is loaded.

@@ -64,6 +64,7 @@ use membership::Partitions;
 use peers::Peers;
 use rdma::ib;
 use rdma::module::{
+    self,
     Glue,
     Module, //
 };
@@ -143,11 +144,9 @@ impl kernel::Module for SibModule {
     }
 }
 
-/// What udev does for devices on a PCI bus: management programs, and verbs, need these.
-#[allow(unsafe_code, reason = "module glue: where module information goes")]
-#[link_section = ".modinfo"]
-#[used]
-static SOFTDEP: [u8; 32] = *b"softdep=post: ib_umad ib_uverbs\0";
+/// What management programs, and verbs, need, which udev loads for devices on a PCI bus. Not soft dependencies:
+/// `modprobe -r` removes those as well, or fails if they are in use.
+const COMPANIONS: [&CStr; 2] = [c"ib_umad", c"ib_uverbs"];
 
 /// The loaded module.
 struct Loaded {
@@ -182,6 +181,9 @@ impl Module for Loaded {
         // Nothing fails from now on, so what this begins is ended.
         if let Some(watcher) = &loaded.watcher {
             watcher.target().peers().begin();
+        }
+        for name in COMPANIONS {
+            module::request(sleepable, name);
         }
         Ok(loaded)
     }

@@ -109,3 +109,13 @@ has_key none || fail "the key is still there"
 ! is_member || fail "the HCA is still in the partition"
 run rdma link del sib0
 run modprobe -r sib
+
+step "The module goes while programs use verbs, and so does librdmacm's module"
+managed
+hca_up sib1 sibnet0
+wait_active 60 sib1
+run modprobe rdma_ucm
+traffic_up
+run modprobe -r sib
+traffic_ends
+grep -q '^ib_uverbs ' /proc/modules || fail "ib_uverbs has gone, too"
