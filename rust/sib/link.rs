@@ -37,8 +37,8 @@ const ANY_CPU_VECTORS: u32 = 1;
 ///
 /// # Errors
 ///
-/// `ENOSPC` when the switch has no more ports; `ENODEV` when `netdev` goes away meanwhile; `ENOMEM`; what
-/// ib_core says of the name.
+/// `EEXIST` when the name is taken; `EINVAL` for one that is no name of a folder, or has a `%`; `ENOSPC` when the switch
+/// has no more ports; `ENODEV` when `netdev` goes away meanwhile; `ENOMEM`.
 pub(crate) fn add(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
@@ -46,6 +46,14 @@ pub(crate) fn add(
     name: &CStr,
     netdev: &NetDevice,
 ) -> Result {
+    let bytes = name.to_bytes();
+    if bytes.contains(&b'/') || bytes == b"." || bytes == b".." {
+        return Err(EINVAL);
+    }
+    // One that is being made, or is another driver's, ib_core knows.
+    if registry::hca(bytes).is_ok() {
+        return Err(EEXIST);
+    }
     let lease = registry::acquire(cx, sleepable, netdev)?;
     let made = lease
         .fabric
@@ -73,7 +81,9 @@ pub(crate) fn add(
             return Err(error);
         }
     };
-    let device = device.register(cx.reborrow(), sleepable, name, hca)?;
+    let device = device
+        .register(cx.reborrow(), sleepable, name, hca)
+        .map_err(|error| if error == ENFILE { EEXIST } else { error })?;
     // QP0 is there from now on.
     lease.fabric.stir(cx);
     let enlisted = Enlisted { device, hca: watch };

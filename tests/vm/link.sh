@@ -52,7 +52,15 @@ step "What cannot be"
 refuses 'no such device' rdma link add sib9 type sib netdev nothing0
 refuses 'invalid argument' rdma link add sib9 type sibling netdev dum0
 refuses 'invalid argument' rdma link add 'sib%d' type sib netdev dum0
-refuses 'exist\|too many' rdma link add sib0 type sib netdev dum0
+refuses 'file exists' rdma link add sib0 type sib netdev dum0
+run modprobe rdma_rxe
+run rdma link add other type rxe netdev dum0
+refuses 'file exists' rdma link add other type sib netdev dum0
+run rdma link del other
+for name in sib9/1 . ..; do
+	refuses 'invalid argument' rdma link add "$name" type sib netdev dum0
+done
+! dmesg | grep 'debugfs: ' || fail "debugfs complains"
 refuses 'no such\|wrong device\|invalid\|not found' rdma link del sib9
 for device in sib0 sib1 sib2 sib3; do
 	[ -d /sys/class/infiniband/$device ] || fail "$device suffered"
