@@ -141,7 +141,9 @@ impl GroupOperations for Hca {
                 alternate: 0,
             ],
         };
-        let guid = guid(name.to_bytes())?;
+        let guid = guid(name.to_bytes()).inspect_err(|_| {
+            pr_err!("configfs: a peer is named by its node GUID, 16 digits\n");
+        })?;
         self.policy.list(guid)?;
         let peer = Peer {
             policy: self.policy.clone(),
@@ -197,10 +199,20 @@ fn line(page: &[u8]) -> Result<&str> {
     Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
 }
 
+/// Has the log say why `text` is refused.
+fn misfit(text: &str, wanted: &str) -> Error {
+    pr_err!("configfs: \"{text:.60}\" is not {wanted}\n");
+    EINVAL
+}
+
 /// A number up to `most`.
 fn number(page: &[u8], most: u8) -> Result<u8> {
-    let number = u8::from_str(line(page)?).map_err(|_| EINVAL)?;
-    (number <= most).then_some(number).ok_or(EINVAL)
+    let text = line(page)?;
+    let number = u8::from_str(text).ok().filter(|number| *number <= most);
+    number.ok_or_else(|| {
+        pr_err!("configfs: \"{text:.60}\" is not a number from 0 to {most}\n");
+        EINVAL
+    })
 }
 
 /// A page that text is written to.
@@ -240,9 +252,11 @@ impl AttributeOperations<0> for Hca {
     }
 
     fn store(hca: &Hca, page: &[u8]) -> Result {
-        let mode = Mode::named(line(page)?).ok_or(EINVAL)?;
+        let text = line(page)?;
+        let mode = Mode::named(text).ok_or_else(|| misfit(text, "shared or dedicated"))?;
         let device = hca.shared.device_called(hca.policy.name());
         if device.is_some_and(|device| Mode::new(device.adapter.is_dedicated()) != mode) {
+            pr_err!("configfs: an HCA that is there has its mode until it is removed\n");
             return Err(EBUSY);
         }
         hca.policy.with(|wanted| wanted.mode = mode);
@@ -260,7 +274,8 @@ impl AttributeOperations<1> for Hca {
     }
 
     fn store(hca: &Hca, page: &[u8]) -> Result {
-        let level = Level::named(line(page)?).ok_or(EINVAL)?;
+        let text = line(page)?;
+        let level = Level::named(text).ok_or_else(|| misfit(text, "off, respond or full"))?;
         hca.policy.with(|wanted| wanted.level = level);
         if let Some(device) = hca.shared.device_called(hca.policy.name()) {
             level.set(&device);
@@ -285,7 +300,7 @@ impl AttributeOperations<2> for Hca {
         let is_listed_only = match line(page)? {
             "any" => false,
             "listed" => true,
-            _ => return Err(EINVAL),
+            other => return Err(misfit(other, "any or listed")),
         };
         hca.policy
             .with(|wanted| wanted.is_listed_only = is_listed_only);
@@ -343,7 +358,9 @@ impl AttributeOperations<0> for Peer {
     }
 
     fn store(peer: &Peer, page: &[u8]) -> Result {
-        peer.policy.choose(peer.guid, choice(line(page)?)?);
+        let text = line(page)?;
+        let choice = choice(text).map_err(|_| misfit(text, "auto, PORT LID or PORT GID"))?;
+        peer.policy.choose(peer.guid, choice);
         Ok(())
     }
 }

@@ -21,6 +21,8 @@
 //! read again: the file says `set` or `none`.
 //!
 //! Removing the folder pulls the cable out. An IPv6 address of the link is one of the underlay's link.
+//!
+//! The errno of a write says little, so the log says why it was refused.
 
 use crate::fabric::{
     Key,
@@ -304,6 +306,15 @@ impl State {
         }
     }
 
+    /// What a cable joins changes only while it is not plugged in.
+    fn may_change(&self) -> Result {
+        if self.is_plugged() {
+            pr_err!("configfs: a cable has to be pulled out before it is changed: 0 in enable\n");
+            return Err(EBUSY);
+        }
+        Ok(())
+    }
+
     fn plug(
         &mut self,
         cx: &mut Cx<'_, Unlocked>,
@@ -313,22 +324,45 @@ impl State {
         if self.is_plugged() {
             return Ok(());
         }
+        if text(&self.netdev).is_empty() {
+            pr_err!("configfs: a cable wants a netdev before it is enabled\n");
+            return Err(EINVAL);
+        }
         // The switch that it was in may still be held, whose network device is gone.
         self.unplug(cx, sleepable);
         let far = self.far;
         // What the other end is is known before a switch is made.
         let hca = match &far {
-            Far::Unknown => return Err(EINVAL),
+            Far::Unknown => {
+                pr_err!("configfs: a cable wants a remote or a port before it is enabled\n");
+                return Err(EINVAL);
+            }
             Far::Switch(_) => None,
-            Far::Port(device, _) => Some(registry::hca(text(device))?),
+            Far::Port(device, _) => Some(registry::hca(text(device)).inspect_err(|_| {
+                pr_err!("configfs: no HCA of sib is called \"{}\"\n", shown(device));
+            })?),
         };
         let (lease, underlay) = match underlay {
             Some(underlay) => (registry::acquire(cx, sleepable, &underlay)?, underlay),
-            None => registry::find(text(&self.netdev))?,
+            None => registry::find(text(&self.netdev)).inspect_err(|_| {
+                pr_err!(
+                    "configfs: no network device, or several, called \"{}\"\n",
+                    shown(&self.netdev)
+                );
+            })?,
         };
         self.plugged = Some(match (far, hca) {
             (Far::Port(_, port), Some(hca)) => {
-                let ticket = Hca::move_port(&hca, cx, sleepable, port, lease)?;
+                let moved = Hca::move_port(&hca, cx, sleepable, port, lease);
+                let ticket = moved.inspect_err(|error| {
+                    let why = match *error {
+                        EINVAL => "the HCA has no such port",
+                        EBUSY => "the port of the HCA has been moved already",
+                        ENOSPC => "the switch has no free port",
+                        _ => return,
+                    };
+                    pr_err!("configfs: {why}\n");
+                })?;
                 Plugged::Port(hca.watcher(), port, ticket)
             }
             (Far::Switch(remote), _) => {
@@ -336,8 +370,15 @@ impl State {
                 let plugged = lease
                     .fabric
                     .plug(cx, sleepable, &underlay, remote, origin, key);
-                let port = plugged.inspect_err(|_| {
+                let port = plugged.inspect_err(|error| {
                     registry::release(cx, sleepable, &lease.fabric, lease.ticket);
+                    let why = match *error {
+                        EEXIST => "the switch has a cable to that remote",
+                        ENOSPC => "the switch has no free port",
+                        EMSGSIZE => "the MTU of the netdev is too small",
+                        _ => return,
+                    };
+                    pr_err!("configfs: {why}\n");
                 })?;
                 Plugged::Switch(lease, port)
             }
@@ -408,9 +449,7 @@ impl Cable {
     /// Says what the other end is.
     fn set_far(&self, far: Far) -> Result {
         let mut state = self.item.state.lock();
-        if state.is_plugged() {
-            return Err(EBUSY);
-        }
+        state.may_change()?;
         state.far = far;
         Ok(())
     }
@@ -426,6 +465,17 @@ impl Drop for Cable {
 /// The bytes before the first zero.
 fn text(padded: &[u8]) -> &[u8] {
     padded.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// The text before the first zero.
+fn shown(padded: &[u8]) -> &str {
+    core::str::from_utf8(text(padded)).unwrap_or_default()
+}
+
+/// Has the log say why `text` is refused.
+pub(crate) fn misfit(text: &str, wanted: &str) -> Error {
+    pr_err!("configfs: \"{text:.60}\" is not {wanted}\n");
+    EINVAL
 }
 
 /// What was written, as text without the end of the line.
@@ -472,7 +522,11 @@ fn device_port(text: &str) -> Result<Far> {
 
 /// The key that was written, without the end of the line.
 fn key(page: &[u8]) -> Result<Option<Arc<Key>>> {
-    Key::new(page.strip_suffix(b"\n").unwrap_or(page))
+    Key::new(page.strip_suffix(b"\n").unwrap_or(page)).inspect_err(|error| {
+        if *error == EINVAL {
+            pr_err!("configfs: a key has 64 bytes at most\n");
+        }
+    })
 }
 
 /// What there is to be read of a key.
@@ -538,20 +592,17 @@ impl AttributeOperations<0> for Cable {
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
         let mut state = cable.item.state.lock();
         state.follow_name();
-        let name = core::str::from_utf8(text(&state.netdev)).unwrap_or_default();
-        show(page, fmt!("{name}\n"))
+        show(page, fmt!("{}\n", shown(&state.netdev)))
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
-        let name = line(page)?.as_bytes();
+        let name = line(page)?;
         if name.is_empty() || name.len() >= NAME_SIZE {
-            return Err(EINVAL);
+            return Err(misfit(name, "a name of a network device"));
         }
         let mut state = cable.item.state.lock();
-        if state.is_plugged() {
-            return Err(EBUSY);
-        }
-        state.set_netdev(name);
+        state.may_change()?;
+        state.set_netdev(name.as_bytes());
         Ok(())
     }
 }
@@ -568,7 +619,9 @@ impl AttributeOperations<1> for Cable {
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
-        cable.set_far(Far::Switch(remote(line(page)?)?))
+        let text = line(page)?;
+        let wanted = "ADDRESS or ADDRESS:PORT of a host";
+        cable.set_far(Far::Switch(remote(text).map_err(|_| misfit(text, wanted))?))
     }
 }
 
@@ -590,7 +643,7 @@ impl AttributeOperations<2> for Cable {
                 cable.order(Task::Plug(underlay))
             }
             "0" => cable.order(Task::Pull),
-            _ => Err(EINVAL),
+            other => Err(misfit(other, "0 or 1")),
         }
     }
 }
@@ -616,15 +669,13 @@ impl AttributeOperations<4> for Cable {
 
     fn show(cable: &Cable, page: &mut [u8; PAGE_SIZE]) -> Result<usize> {
         match cable.item.state.lock().far {
-            Far::Port(device, port) => {
-                let name = core::str::from_utf8(text(&device)).unwrap_or_default();
-                show(page, fmt!("{name}/{}\n", port.get()))
-            }
+            Far::Port(device, port) => show(page, fmt!("{}/{}\n", shown(&device), port.get())),
             _ => show(page, fmt!("\n")),
         }
     }
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
-        cable.set_far(device_port(line(page)?)?)
+        let text = line(page)?;
+        cable.set_far(device_port(text).map_err(|_| misfit(text, "DEVICE/PORT"))?)
     }
 }

@@ -20,6 +20,7 @@
 
 use crate::config::{
     line,
+    misfit,
     show, //
 };
 use crate::fabric::Assignments;
@@ -360,7 +361,7 @@ fn members(page: &[u8]) -> Result<Members> {
             members.all = true;
             continue;
         }
-        let port = guid(word)?;
+        let port = guid(word).map_err(|_| misfit(word, "ALL or a port GUID of 16 digits"))?;
         if !members.ports.contains(&port) {
             members.ports.push(port, GFP_KERNEL)?;
         }
@@ -375,10 +376,9 @@ fn pkey(page: &[u8]) -> Result<PKey> {
         Some(digits) => u16::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    let pkey = PKey::new(pkey.map_err(|_| EINVAL)?);
-    (pkey.is_valid() && !pkey.is_full())
-        .then_some(pkey)
-        .ok_or(EINVAL)
+    let pkey = pkey.ok().map(PKey::new);
+    pkey.filter(|pkey| pkey.is_valid() && !pkey.is_full())
+        .ok_or_else(|| misfit(text, "a P_Key from 0x0001 to 0x7fff"))
 }
 
 #[vtable]

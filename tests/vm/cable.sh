@@ -10,9 +10,12 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cables.sh"
 
-# refuses VALUE FILE: a value that cannot be.
+# refuses VALUE FILE: a value that cannot be, and the log says why.
 refuses() {
+	local before
+	before=$(complaints)
 	! echo "$1" >"$2" 2>/dev/null || fail "'$1' was taken by $2"
+	[ "$(complaints)" -gt "$before" ] || fail "'$1' in $2: the log does not say why"
 }
 
 # The debug kernel takes ten times as long for a packet.

@@ -66,6 +66,11 @@ hca_up() {
 	[ -d "/sys/class/infiniband/$1" ] || fail "no device $1 after rdma link add"
 }
 
+# complaints: how many lines of the log say why something was not taken in configfs.
+complaints() {
+	dmesg | grep -c "configfs: "
+}
+
 # port_guid DEVICE [PORT]: the port's GUID as opensm -g wants it.
 port_guid() {
 	local gid

@@ -24,12 +24,14 @@ says() {
 	[ "$(cat "$POLICY/$2")" = "$1" ] || fail "$2 says $(cat "$POLICY/$2") after $1"
 }
 
-# refuses VALUE FILE
+# refuses VALUE FILE: it is not taken, and the log says why.
 refuses() {
-	local before
+	local before lines
 	before=$(cat "$POLICY/$2")
+	lines=$(complaints)
 	! echo "$1" 2>/dev/null >"$POLICY/$2" || fail "$2 takes $1"
 	[ "$(cat "$POLICY/$2")" = "$before" ] || fail "$2 has changed"
+	[ "$(complaints)" -gt "$lines" ] || fail "$2, $1: the log does not say why"
 }
 
 # by_ports NEAR FAR: these are the ends of the alternate path.

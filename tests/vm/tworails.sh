@@ -26,11 +26,13 @@ case $(uname -r) in
 *) messages=1000 ;;
 esac
 
-# refuses WHY VALUE FILE: a value that cannot be, or not now.
+# refuses WHY VALUE FILE: a value that cannot be, or not now, and the log says why.
 refuses() {
-	local said
+	local said before
+	before=$(complaints)
 	! said=$( (echo "$2" >"$3") 2>&1) || fail "'$2' was taken by $3"
 	grep -qi "$1" <<<"$said" || fail "'$2' in $3: not '$1', but: $said"
+	[ "$(complaints)" -gt "$before" ] || fail "'$2' in $3: the log does not say why"
 }
 
 # subnet DEVICE PORT: what is to be seen from there, switches and HCAs.
