@@ -182,6 +182,10 @@ mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 [ "${1:-}" != udp ] || datapath udp
 fabric_up
 
+step "Packets are not for terminals"
+! said=$(script -qec "$CAPTURE -t 1 sib0:1" /dev/null) || fail "a terminal gets packets"
+grep -q 'not for a terminal' <<<"$said" || fail "no reason: $said"
+
 step "A reliable connection"
 ! "$CAPTURE" sib0:1 nothing0 2>/dev/null || fail "a port that is not there was captured beside one that is"
 grep -qx off /sys/kernel/debug/sib/sib0/1/capture || fail "the capture of the port that is there goes on"
