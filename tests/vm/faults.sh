@@ -25,9 +25,12 @@ setups=${2:-2}
 few=
 [ "$setups" != few ] || few=1 setups=1
 
-# refuses RULE: a rule that makes no sense.
+# refuses RULE: a rule that makes no sense, which the log says.
 refuses() {
+	local before
+	before=$(dmesg | grep -c 'sib: faults: ')
 	! echo "$1" 2>/dev/null >"$DEBUG/sib0/1/faults" || fail "'$1' was taken"
+	[ "$(dmesg | grep -c 'sib: faults: ')" -gt "$before" ] || fail "'$1': nothing in the log"
 }
 
 # suffers RULE...: data under the same rules at both HCAs.
@@ -52,7 +55,7 @@ done
 for _ in 1 2 3 4 5 6 7 8; do
 	rules sib0 "drop in probability=0% qp=0x12345"
 done
-refuses "drop in probability=0%"
+! echo "drop in probability=0%" 2>/dev/null >"$DEBUG/sib0/1/faults" || fail "a ninth rule was taken"
 [ "$(grep -c '^drop in probability=0.0000% qp=0x12345 seed=0x0 # seen=0 struck=0$' $DEBUG/sib0/1/faults)" = 8 ] ||
 	fail "the rules are not those that were given"
 rules sib0 clear

@@ -343,7 +343,11 @@ impl Control for Rules {
     fn store(&self, mut cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>, text: &str) -> Result {
         let mut holds = false;
         for command in text::parse(text) {
-            if let Command::Add(rule) = command.map_err(|_| EINVAL)? {
+            let command = command.map_err(|_| {
+                pr_err!("faults: not every line is ACTION in|out [KEY=VALUE]... or clear\n");
+                EINVAL
+            })?;
+            if let Command::Add(rule) = command {
                 holds |= matches!(rule.action, Action::Delay { .. } | Action::Reorder { .. });
             }
         }
