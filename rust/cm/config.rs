@@ -48,6 +48,7 @@ use proto::cm::watch::{
     End, //
 };
 use proto::cm::LONGEST;
+use rdma::configfs;
 use wire::{
     Gid,
     Lid,
@@ -83,10 +84,7 @@ pub(crate) fn register(shared: Arc<Shared>) -> Result<Pin<KBox<Subsystem<Hcas>>>
         child: Hca,
         attributes: [],
     };
-    KBox::pin_init(
-        Subsystem::new(c"sib_cm", kind, Ok::<_, Error>(Hcas(shared))),
-        GFP_KERNEL,
-    )
+    configfs::register(c"sib_cm", kind, Hcas(shared))
 }
 
 #[vtable]

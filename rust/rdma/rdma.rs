@@ -8,6 +8,7 @@
 pub mod call;
 pub mod chardev;
 pub mod cm;
+pub mod configfs;
 pub mod debugfs;
 pub mod errno;
 pub mod ib;

@@ -64,6 +64,7 @@ use kernel::{
     new_condvar,
     new_mutex, //
 };
+use rdma::configfs;
 use rdma::net::NetDevice;
 use rdma::new_work;
 use rdma::sync::{
@@ -203,10 +204,7 @@ pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Ca
             key: 0,
         ],
     };
-    KBox::pin_init(
-        Subsystem::new(c"sib", kind, Ok::<_, Error>(Cables { ring, queue })),
-        GFP_KERNEL,
-    )
+    configfs::register(c"sib", kind, Cables { ring, queue })
 }
 
 #[vtable]

@@ -51,6 +51,7 @@ use kernel::{
     new_mutex, //
 };
 use proto::sm::Assignment;
+use rdma::configfs;
 use rdma::new_work;
 use rdma::sync::{
     Cx,
@@ -157,14 +158,7 @@ pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Pa
         child: Folder,
         attributes: [],
     };
-    KBox::pin_init(
-        Subsystem::new(
-            c"sib_partitions",
-            kind,
-            Ok::<_, Error>(Partitions { book, queue }),
-        ),
-        GFP_KERNEL,
-    )
+    configfs::register(c"sib_partitions", kind, Partitions { book, queue })
 }
 
 #[vtable]

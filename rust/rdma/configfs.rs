@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Subsystems of configfs whose registration may fail.
+//!
+//! The kernel's own initialiser drops a subsystem that could not be registered, which deregisters it all the same: an
+//! oops.
+//!
+//! C header: [`include/linux/configfs.h`](srctree/include/linux/configfs.h)
+
+use core::cell::Cell;
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::bindings;
+use kernel::configfs::{
+    HasGroup,
+    ItemType,
+    Subsystem, //
+};
+use kernel::container_of;
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+/// Puts the data of a subsystem in their place, notes it, and stops the initialiser there: before the registration.
+struct Stop<'a, Data> {
+    data: Data,
+    place: &'a Cell<*mut Data>,
+}
+
+// SAFETY: It never succeeds. Who gets to know the place has taken the data over.
+unsafe impl<Data> PinInit<Data, Error> for Stop<'_, Data> {
+    unsafe fn __pinned_init(self, slot: *mut Data) -> Result {
+        // SAFETY: Valid for writes by the promise of the caller.
+        unsafe { slot.write(self.data) };
+        self.place.set(slot);
+        Err(EAGAIN)
+    }
+}
+
+/// Makes the folder `name` at the root of configfs. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EEXIST` if there is one of that name.
+pub fn register<Data>(
+    name: &'static CStr,
+    kind: &'static ItemType<Subsystem<Data>, Data>,
+    data: Data,
+) -> Result<Pin<KBox<Subsystem<Data>>>> {
+    let mut room = KBox::<Subsystem<Data>>::new_uninit(GFP_KERNEL)?;
+    let subsystem = room.as_mut_ptr();
+    let place = Cell::new(ptr::null_mut());
+    let stop = Stop {
+        data,
+        place: &place,
+    };
+    // SAFETY: There is room, which is pinned below or given back.
+    let stopped = unsafe { Subsystem::new(name, kind, stop).__pinned_init(subsystem) };
+    let Some(data) = NonNull::new(place.get()) else {
+        return stopped.and(Err(EINVAL));
+    };
+    // The data are the last field, and dropping the first one does nothing, so that both are complete.
+    // SAFETY: In the room.
+    let group = unsafe { Subsystem::group(subsystem) };
+    // SAFETY: The group of a subsystem is a part of its C structure.
+    let raw = unsafe { container_of!(group, bindings::configfs_subsystem, su_group) };
+    // SAFETY: Initialised, not registered, and it stays in place until it is deregistered.
+    if let Err(err) = to_result(unsafe { bindings::configfs_register_subsystem(raw.cast_mut()) }) {
+        // SAFETY: Initialised, and nobody else knows of them.
+        unsafe { data.drop_in_place() };
+        return Err(err);
+    }
+    // SAFETY: Both fields are initialised; it is registered, as its drop expects.
+    Ok(KBox::into_pin(unsafe { room.assume_init() }))
+}
