@@ -13,6 +13,10 @@
 
 #define HEAP (32u << 20)
 
+/* Where modules are on x86-64, unless the kernel has been moved. */
+#define MODULES_START "0xffffffffa0000000"
+#define MODULES_END "0xffffffffff000000"
+
 static int fail_nth = -1;
 
 static void set(const char *knob, const char *value)
@@ -26,6 +30,14 @@ static void set(const char *knob, const char *value)
 	check(write(fd, value, strlen(value)) == (ssize_t)strlen(value),
 	      "%s to %s: %m", knob, value);
 	close(fd);
+}
+
+static void set_callers(const char *start, const char *end)
+{
+	set("failslab/require-start", start);
+	set("failslab/require-end", end);
+	set("fail_page_alloc/require-start", start);
+	set("fail_page_alloc/require-end", end);
 }
 
 void inject_prepare(void)
@@ -51,6 +63,12 @@ void inject_prepare(void)
 	set("fail_page_alloc/min-order", "0");
 	set("fail_page_alloc/ignore-gfp-wait", "N");
 	set("fail_page_alloc/ignore-gfp-highmem", "N");
+	set_callers("0", "0xffffffffffffffff");
+}
+
+void inject_below_modules(void)
+{
+	set_callers(MODULES_START, MODULES_END);
 }
 
 void inject_arm(int nth)

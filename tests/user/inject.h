@@ -11,6 +11,9 @@
 /* Keeps all memory of this program in place, so that no page fault needs any, and
  * has every kind of allocation fail when it is told to. */
 void inject_prepare(void);
+/* From now on only those fail that have code of a module among their callers: the kernel itself
+ * warns when it is short of memory for a module that it loads. */
+void inject_below_modules(void);
 
 /* From now on the `nth` allocation on behalf of this thread fails, from 1 on. */
 void inject_arm(int nth);
