@@ -67,6 +67,7 @@ use crate::{
     partition,
     payload::Source,
     pd::Pd,
+    relief::Relief,
     run::RunQueue,
     srq::Srq,
     steering::Course, //
@@ -501,7 +502,16 @@ impl Qp {
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
             let has_output = state.has_output() && !state.is_busy();
-            (dropped, has_output, state.absence.wait(), events)
+            let is_left = has_output
+                && arrival.segment.header.bth.opcode.is_response()
+                && state.is_sent_here()
+                && Relief::take_over(&mut cx, qp, crate::fabric::now());
+            (
+                dropped,
+                has_output && !is_left,
+                state.absence.wait(),
+                events,
+            )
         };
         if let Some(reason) = dropped {
             partition::refused(cx, &qp.hca, arrival.port, arrival.segment.header, reason);

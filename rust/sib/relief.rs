@@ -9,8 +9,9 @@
 //!
 //! A processor whose own tasks post such messages has no time for others.
 //!
-//! This is for reliable connections alone, as is [steering](crate::steering), which does the same for what leaves the
-//! host.
+//! This is for reliable connections alone, as is [steering](crate::steering), by which another processor sends what leaves
+//! the host. An acknowledgement comes to that one, and allows more requests: if it transmitted them as well, it would
+//! do everything, and the one whose task has posted them nothing. So it leaves that to another processor.
 
 use crate::hca::Hca;
 use crate::qp::Qp;

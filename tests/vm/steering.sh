@@ -79,6 +79,10 @@ done
 step "Another processor sends long messages"
 steered ib_write_bw -F -s 65536 -n $((messages / 50))
 
+step "It does not transmit what its acknowledgements allow: 0x0a ib_write_bw -q 16"
+transmitted 0x0a ib_write_bw -F -s 65536 -q 16 -n $((messages / 100))
+[ $((BY_OTHER * 4)) -lt "$BY_POSTER" ] || [ -z $hurries ] || fail "it does"
+
 step "and what is asked for by RDMA READ"
 steered ib_read_bw -F -s 65536 -n $((messages / 50))
 echo "$BY_OTHER $BY_POSTER" | awk '{ exit !($1 * 8 > $2 && $2 * 8 > $1) }' || [ -z $hurries ] ||

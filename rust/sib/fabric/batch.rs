@@ -119,7 +119,7 @@ impl Outbox {
         order: &Order,
     ) -> Option<()> {
         // Elsewhere the receiver has processors of his own.
-        let cpu = order.cpu.filter(|_| way.path.is_inside());
+        let cpu = order.cpu.filter(|_| way.is_inside());
         let len = segment.source.len();
         let chunk = packet_len(len, segment.span)?;
         for at in 0..segment.span {

@@ -118,6 +118,11 @@ impl Way {
         self.endpoint.ptr_eq(&other.endpoint) && Arc::ptr_eq(&self.path, &other.path)
     }
 
+    /// Whether the receiver is known to be in this kernel.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.path.is_inside()
+    }
+
     /// Whether packets wait for `cpu` to send them.
     pub(super) fn is_waited_for(&self, cpu: CpuId) -> bool {
         self.endpoint.socket.is_waited_for(cpu)

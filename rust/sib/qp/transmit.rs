@@ -75,6 +75,8 @@ pub(super) struct Transmitter {
     fresh: bool,
     /// The end of `lane`, from the first segment to the last.
     end: Option<Goal>,
+    /// Whether the last segment has left by UDP for a peer in this kernel.
+    inside: bool,
     /// Whether the last datagram, which has a way of its own, waits to leave by UDP.
     departs: bool,
     /// Whether nothing follows the segment, so that an acknowledgement is wanted at once.
@@ -126,6 +128,7 @@ impl Transmitter {
             lane: Lane::unknown(),
             fresh: false,
             end: None,
+            inside: false,
             departs: false,
             last: false,
             binds: false,
@@ -211,7 +214,9 @@ impl Transmitter {
             self.end = qp.hca.goal(cx, &self.lane);
         }
         let goal = self.end.as_ref();
-        match goal.filter(|_| self.lane.fits(&segment)) {
+        let goal = goal.filter(|_| self.lane.fits(&segment));
+        self.inside = matches!(goal, Some(Goal::Udp(way, _)) if way.is_inside());
+        match goal {
             Some(Goal::Qp(end)) => {
                 if qp.hca.count_along(&self.lane, end, &segment) {
                     let arrival = Arrival {
@@ -255,6 +260,12 @@ impl State {
     /// is not acknowledged.
     pub(super) fn only_answers(&self) -> bool {
         self.is_far && self.is_busy() && self.machine.backlog() == 0 && self.machine.is_all_acked()
+    }
+
+    /// Whether there are requests, and this processor sends those that others transmit.
+    pub(super) fn is_sent_here(&self) -> bool {
+        let inside = self.transmitter.as_ref().is_some_and(|own| own.inside);
+        inside && self.machine.backlog() > 0 && self.course.of_requests() == Some(CpuId::current())
     }
 
     /// The processor that sends a segment that leaves the host, if that is another one; `alone` says that before it all
