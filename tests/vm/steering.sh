@@ -80,8 +80,12 @@ step "Another processor sends long messages"
 steered ib_write_bw -F -s 65536 -n $((messages / 50))
 
 step "It does not transmit what its acknowledgements allow: 0x0a ib_write_bw -q 16"
-transmitted 0x0a ib_write_bw -F -s 65536 -q 16 -n $((messages / 100))
-[ $((BY_OTHER * 4)) -lt "$BY_POSTER" ] || [ -z $hurries ] || fail "it does"
+for ((try = 1; ; try++)); do
+	transmitted 0x0a ib_write_bw -F -s 65536 -q 16 -n $((messages / 100))
+	[ $((BY_OTHER * 4)) -ge "$BY_POSTER" ] && [ -n "$hurries" ] || break
+	# As above.
+	[ $try -lt 3 ] || fail "it does"
+done
 
 step "and what is asked for by RDMA READ"
 steered ib_read_bw -F -s 65536 -n $((messages / 50))
