@@ -119,3 +119,4 @@ traffic_up
 run modprobe -r sib
 traffic_ends
 grep -q '^ib_uverbs ' /proc/modules || fail "ib_uverbs has gone, too"
+run modprobe -r rdma_ucm
