@@ -17,11 +17,23 @@
 
 #define DEPTH 128u
 #define SIGNAL_EVERY 32u
+/* Divides SIGNAL_EVERY; RDMA READs that are under way at once. */
+#define BATCH 16u
 #define BUFFER_BYTES (1u << 20)
 #define WARM_UP 64u
 /* What tools/profile looks for in the code that runs. */
 #define MARK_BEGIN 0x51b0c0de
 #define MARK_END 0x51b0c0df
+
+/* How messages follow each other. */
+enum pace {
+	/* As soon as there is room, by a call each. */
+	STREAM,
+	/* The same, BATCH of them by one call. */
+	BATCHES,
+	/* Once the one before has arrived, and the other way. */
+	TURNS,
+};
 
 /* One kind of message. */
 struct kind {
@@ -29,27 +41,30 @@ struct kind {
 	enum ibv_qp_type type;
 	enum ibv_wr_opcode opcode;
 	uint32_t size;
-	/* Whether the next message waits for the arrival of the one before. */
-	bool in_turns;
+	enum pace pace;
 };
 
 static const struct kind kinds[] = {
-	{ "send", IBV_QPT_RC, IBV_WR_SEND, 8, false },
-	{ "send", IBV_QPT_RC, IBV_WR_SEND, 4096, false },
-	{ "send", IBV_QPT_RC, IBV_WR_SEND, 65536, false },
-	{ "send", IBV_QPT_RC, IBV_WR_SEND, 1048576, false },
-	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 8, false },
-	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 65536, false },
-	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 1048576, false },
-	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 8, false },
-	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 65536, false },
-	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 1048576, false },
-	{ "atomic", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, false },
-	{ "uc-send", IBV_QPT_UC, IBV_WR_SEND, 8, false },
-	{ "ud-send", IBV_QPT_UD, IBV_WR_SEND, 8, false },
-	{ "ud-send", IBV_QPT_UD, IBV_WR_SEND, 2048, false },
-	{ "send-in-turns", IBV_QPT_RC, IBV_WR_SEND, 8, true },
-	{ "send-in-turns", IBV_QPT_RC, IBV_WR_SEND, 4096, true },
+	{ "send", IBV_QPT_RC, IBV_WR_SEND, 8, STREAM },
+	{ "send", IBV_QPT_RC, IBV_WR_SEND, 4096, STREAM },
+	{ "send", IBV_QPT_RC, IBV_WR_SEND, 65536, STREAM },
+	{ "send", IBV_QPT_RC, IBV_WR_SEND, 1048576, STREAM },
+	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 8, STREAM },
+	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 65536, STREAM },
+	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 1048576, STREAM },
+	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 8, STREAM },
+	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 65536, STREAM },
+	{ "read", IBV_QPT_RC, IBV_WR_RDMA_READ, 1048576, STREAM },
+	{ "atomic", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, STREAM },
+	{ "uc-send", IBV_QPT_UC, IBV_WR_SEND, 8, STREAM },
+	{ "ud-send", IBV_QPT_UD, IBV_WR_SEND, 8, STREAM },
+	{ "ud-send", IBV_QPT_UD, IBV_WR_SEND, 2048, STREAM },
+	{ "send-in-turns", IBV_QPT_RC, IBV_WR_SEND, 8, TURNS },
+	{ "send-in-turns", IBV_QPT_RC, IBV_WR_SEND, 4096, TURNS },
+	{ "send-batch", IBV_QPT_RC, IBV_WR_SEND, 8, BATCHES },
+	{ "write-batch", IBV_QPT_RC, IBV_WR_RDMA_WRITE, 8, BATCHES },
+	{ "read-batch", IBV_QPT_RC, IBV_WR_RDMA_READ, 8, BATCHES },
+	{ "atomic-batch", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, BATCHES },
 };
 
 /* Both ends of a measurement. */
@@ -81,7 +96,8 @@ static bool takes_recvs(const struct kind *kind)
 	return kind->opcode == IBV_WR_SEND;
 }
 
-static void ask(struct course *course, int to, bool signaled)
+/* `count` messages by one call, of which the last may be signaled. */
+static void ask(struct course *course, int to, uint32_t count, bool signaled)
 {
 	const struct kind *kind = course->kind;
 	int from = !to;
@@ -94,8 +110,8 @@ static void ask(struct course *course, int to, bool signaled)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = kind->opcode,
-		.send_flags = signaled ? IBV_SEND_SIGNALED : 0,
 	};
+	struct ibv_send_wr wrs[BATCH];
 
 	if (kind->type == IBV_QPT_UD) {
 		wr.wr.ud.ah = course->ah;
@@ -109,7 +125,13 @@ static void ask(struct course *course, int to, bool signaled)
 		wr.wr.rdma.remote_addr = (uintptr_t)course->bytes[to];
 		wr.wr.rdma.rkey = course->mrs[to]->rkey;
 	}
-	post_send(&course->ends[from], &wr);
+	for (uint32_t i = 0; i < count; i++) {
+		wrs[i] = wr;
+		wrs[i].next = &wrs[i + 1];
+	}
+	wrs[count - 1].next = NULL;
+	wrs[count - 1].send_flags = signaled ? IBV_SEND_SIGNALED : 0;
+	post_send(&course->ends[from], wrs);
 }
 
 static void make_ready(struct course *course, int at)
@@ -153,13 +175,14 @@ static uint32_t arrived(struct course *course, int at)
 static void stream(struct course *course, uint32_t count)
 {
 	bool recvs = takes_recvs(course->kind);
+	uint32_t batch = course->kind->pace == BATCHES ? BATCH : 1;
 	uint32_t asked = 0, done = 0, got = 0;
 
 	while (done < count || (recvs && got < count)) {
 		while (asked < count && asked - done < DEPTH / 2 &&
 		       (!recvs || asked - got < DEPTH / 2)) {
-			asked++;
-			ask(course, 1, asked % SIGNAL_EVERY == 0);
+			asked += batch;
+			ask(course, 1, batch, asked % SIGNAL_EVERY == 0);
 		}
 		if (done < count)
 			done += take(course->ends[0].send_cq) * SIGNAL_EVERY;
@@ -174,7 +197,7 @@ static void in_turns(struct course *course, uint32_t count)
 	for (uint32_t sent = 0; sent < count; sent++) {
 		int to = !(sent & 1);
 
-		ask(course, to, true);
+		ask(course, to, 1, true);
 		while (!arrived(course, to))
 			;
 		while (!take(course->ends[!to].send_cq))
@@ -184,7 +207,7 @@ static void in_turns(struct course *course, uint32_t count)
 
 static void run(struct course *course, uint32_t count)
 {
-	if (course->kind->in_turns)
+	if (course->kind->pace == TURNS)
 		in_turns(course, count);
 	else
 		stream(course, count);
