@@ -43,6 +43,25 @@ for case in "0x04 ib_send_lat" "0x0a ib_write_lat" "0x0c ib_read_lat"; do
 	[ $((BY_OTHER * 20)) -lt "$BY_POSTER" ] || fail "it has"
 done
 
+# Opcodes of RDMA READ Request and RDMA READ Response Only, FetchAdd and ATOMIC Acknowledge.
+for case in "read 0x0c 0x10" "atomic 0x14 0x12"; do
+	read -r kind question answer <<<"$case"
+	step "An answer comes before the next question of a batch: $kind"
+	echo >$TRACE/trace
+	echo 1 >$TRACE/events/sib/sib_transmit/enable
+	run user cost -a sib0 -b sib1 -k "$kind-batch" -n 512
+	echo 0 >$TRACE/events/sib/sib_transmit/enable
+	read -r first later < <(awk -v question="opcode=$question" -v answer="opcode=$answer" '
+		/sib_transmit:/ {
+			if (asked) { if (index($0, answer)) first++; else later++ }
+			asked = index($0, question)
+		}
+		END { print first + 0, later + 0 }' $TRACE/trace)
+	printf 'questions followed by an answer: %d, by something else: %d\n' "$first" "$later"
+	[ "$first" -ge 500 ] || fail "there were more"
+	[ $((later * 20)) -lt "$first" ] || fail "answers come later"
+done
+
 step "Two programs that post on two processors transmit by themselves"
 # softirqs: how long both processors have been in softirqs, in ticks.
 softirqs() {

@@ -224,7 +224,11 @@ impl Transmitter {
                         port: self.lane.far_port().unwrap_or_default(),
                         pkey_index: None,
                     };
-                    let asker = self.last.then_some((qp, &mut self.reply));
+                    let fetches = matches!(
+                        self.segment.header.bth.opcode.operation(),
+                        Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
+                    );
+                    let asker = (self.last || fetches).then_some((qp, &mut self.reply));
                     Qp::receive_from(end, cx, irqs, run, arrival, asker);
                 }
                 return;
