@@ -189,6 +189,8 @@ wrong 1 "ports 1 to 2, not 3" connect -p 3 sib0 1 fe80::1
 wrong 1 "ports 1 to 2, not 8" connect -p 8 sib0 1 fe80::1
 wrong 2 "-p: '9' will not do" connect -p 9 sib0 1 fe80::1
 wrong 2 "at least 0.1 s apart" top -i 0.05
+# shellcheck disable=SC2046 # two words
+wrong 1 "rejected: there is no such service (reason 8)" connect -s 1 sib0 $(at 1)
 mkfifo /tmp/orders /tmp/listener.orders
 exec 8<>/tmp/orders 9<>/tmp/listener.orders
 CALLER_ORDERS=/tmp/orders connects $THIRD 1 -m -i 0.1

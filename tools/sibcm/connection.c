@@ -201,7 +201,8 @@ static bool on_event(struct side *side)
 		try_cm(side, SIB_CM_IOC_SEND_DREP, &send);
 		return true;
 	case SIB_CM_REJ_RECEIVED:
-		die("rejected: reason %u", event.status);
+		die("rejected: %s (reason %u)", reason_text(event.status),
+		    event.status);
 	case SIB_CM_REQ_ERROR:
 	case SIB_CM_REP_ERROR:
 		die("the peer does not answer");

@@ -162,6 +162,9 @@ void update_page(struct side *side);
 /* The page of a connection. */
 bool find_page(uint64_t guid, uint32_t comm_id, struct page *page);
 
+/* reasons.c: the reason of a REJ in words. */
+const char *reason_text(uint32_t reason);
+
 /* tables.c: prints the devices and connections of this host. */
 void show(void);
 /* The connections that are established. */
