@@ -215,7 +215,7 @@ impl Driver for Sib {
     }
 
     fn arrived(dev: &Self::Device) {
-        mad::speak_again(dev);
+        mad::speak(dev);
     }
 
     fn leaving(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {

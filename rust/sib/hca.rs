@@ -229,7 +229,7 @@ impl Hca {
             berth,
             guids,
             is_dedicated,
-            is_silent: Atomic::new(false),
+            is_silent: Atomic::new(true),
             is_ending: Atomic::new(false),
             queue,
             memory,

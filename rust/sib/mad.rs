@@ -6,8 +6,8 @@
 //! carried out a little later, when the answer has gone out over that same link.
 //!
 //! ib_mad sends the answers, also while it lets go of an HCA, and does not protect what it sends them by from its own
-//! removal. So an HCA is [silent](fall_silent) before. One that was only moved to another network namespace
-//! [speaks again](speak_again) there.
+//! removal. So an HCA is [silent](fall_silent) before. It [speaks](speak) once ib_mad has all that it needs, in the
+//! network namespace where it was made, and in each that it is moved to.
 
 use crate::events;
 use crate::fabric::{
@@ -144,7 +144,7 @@ pub(crate) fn process(
 }
 
 /// Has datagrams answered: ib_mad can send the answers.
-pub(crate) fn speak_again(hca: &Hca) {
+pub(crate) fn speak(hca: &Hca) {
     hca.is_silent.store(false, Release);
 }
 

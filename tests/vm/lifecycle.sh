@@ -120,3 +120,4 @@ run modprobe -r sib
 traffic_ends
 grep -q '^ib_uverbs ' /proc/modules || fail "ib_uverbs has gone, too"
 run modprobe -r rdma_ucm
+! dmesg | grep "Unable to find port agent" || fail "ib_mad was to answer before it could"
