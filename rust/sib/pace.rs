@@ -37,8 +37,13 @@ const LIMIT_SHIFT: u32 = 4;
 /// What a time loses each time that it makes somebody hurried, who is not measured then: its sixty-fourth part.
 const FADE_SHIFT: u32 = 6;
 
-/// What took longer than this, in nanoseconds, was held up by something else.
-const MAX_TOOK_NS: u64 = 250_000;
+/// What took longer than this, in nanoseconds, was held up by something else. On a kernel that looks for bugs everything
+/// takes many times as long.
+const MAX_TOOK_NS: u64 = if cfg!(CONFIG_PROVE_LOCKING) {
+    25_000_000
+} else {
+    250_000
+};
 
 /// How long a message waits for others.
 pub(crate) struct Patience {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 600
-# vm-long: --kernel debug --timeout 900
+# vm: --kernel debug --timeout 900
 #
 # Inside one host another processor transmits what a task posts message upon message, and the task
 # transmits by itself what it waits for. Devices go while that one is at it.

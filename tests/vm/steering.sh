@@ -11,7 +11,7 @@
 . "$(dirname "$0")/user.sh"
 . "$(dirname "$0")/cables.sh"
 
-# On the debug kernel a task takes so long for a message that it hardly ever seems to be in a hurry.
+# On the debug kernel times say little.
 case $(uname -r) in
 *debug*) messages=10000 rounds=6 hurries= ;;
 *) messages=50000 rounds=20 hurries=yes ;;
