@@ -194,7 +194,9 @@ fn choice(text: &str) -> Result<Option<Choice>> {
 
 /// What was written, without the end of the line.
 fn line(page: &[u8]) -> Result<&str> {
-    Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
+    Ok(core::str::from_utf8(page)
+        .map_err(|_| misfit("...", "text"))?
+        .trim())
 }
 
 /// Has the log say why `text` is refused.

@@ -341,12 +341,17 @@ impl State {
             })?),
         };
         let (lease, underlay) = match underlay {
-            Some(underlay) => (registry::acquire(cx, sleepable, &underlay)?, underlay),
-            None => registry::find(text(&self.netdev)).inspect_err(|_| {
-                pr_err!(
-                    "configfs: no network device, or several, called \"{}\"\n",
-                    shown(&self.netdev)
-                );
+            Some(underlay) => {
+                let lease = registry::acquire(cx, sleepable, &underlay);
+                (lease.inspect_err(|error| tell(*error, None))?, underlay)
+            }
+            None => registry::find(text(&self.netdev)).inspect_err(|error| {
+                let why = match *error {
+                    ENODEV => Some("there is no such netdev"),
+                    EINVAL => Some("several network namespaces have such a netdev"),
+                    _ => None,
+                };
+                tell(*error, why);
             })?,
         };
         self.plugged = Some(match (far, hca) {
@@ -354,12 +359,12 @@ impl State {
                 let moved = Hca::move_port(&hca, cx, sleepable, port, lease);
                 let ticket = moved.inspect_err(|error| {
                     let why = match *error {
-                        EINVAL => "the HCA has no such port",
-                        EBUSY => "the port of the HCA has been moved already",
-                        ENOSPC => "the switch has no free port",
-                        _ => return,
+                        EINVAL => Some("the HCA has no such port"),
+                        EBUSY => Some("the port of the HCA has been moved already"),
+                        ENOSPC => Some("the switch has no free port"),
+                        _ => None,
                     };
-                    pr_err!("configfs: {why}\n");
+                    tell(*error, why);
                 })?;
                 Plugged::Port(hca.watcher(), port, ticket)
             }
@@ -371,12 +376,12 @@ impl State {
                 let port = plugged.inspect_err(|error| {
                     registry::release(cx, sleepable, &lease.fabric, lease.ticket);
                     let why = match *error {
-                        EEXIST => "the switch has a cable to that remote",
-                        ENOSPC => "the switch has no free port",
-                        EMSGSIZE => "the MTU of the netdev is too small",
-                        _ => return,
+                        EEXIST => Some("the switch has a cable to that remote"),
+                        ENOSPC => Some("the switch has no free port"),
+                        EMSGSIZE => Some("the MTU of the netdev is too small"),
+                        _ => None,
                     };
-                    pr_err!("configfs: {why}\n");
+                    tell(*error, why);
                 })?;
                 Plugged::Switch(lease, port)
             }
@@ -476,9 +481,19 @@ pub(crate) fn misfit(text: &str, wanted: &str) -> Error {
     EINVAL
 }
 
+/// Has the log say `why` a cable is not plugged in, or if that is not known the error.
+fn tell(error: Error, why: Option<&str>) {
+    match why {
+        Some(why) => pr_err!("configfs: {why}\n"),
+        None => pr_err!("configfs: the cable cannot be plugged in: {error:?}\n"),
+    }
+}
+
 /// What was written, as text without the end of the line.
 pub(crate) fn line(page: &[u8]) -> Result<&str> {
-    Ok(core::str::from_utf8(page).map_err(|_| EINVAL)?.trim())
+    Ok(core::str::from_utf8(page)
+        .map_err(|_| misfit("...", "text"))?
+        .trim())
 }
 
 /// The other end of a cable: `ADDRESS` or `ADDRESS:PORT`, IPv6 in brackets if there is a port.

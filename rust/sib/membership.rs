@@ -218,6 +218,7 @@ impl State {
         let named = || self.partitions.iter().filter(|it| it.pkey.is_valid());
         for partition in named() {
             if named().any(|other| other.id != partition.id && other.pkey == partition.pkey) {
+                pr_err!("configfs: there is a partition with that P_Key\n");
                 return Err(EEXIST);
             }
             let full = partition.pkey.as_full();
@@ -388,7 +389,10 @@ impl AttributeOperations<0> for Folder {
     fn store(folder: &Folder, page: &[u8]) -> Result {
         let once = |partition: &Partition| match partition.pkey {
             PKey::INVALID => Ok(()),
-            _ => Err(EBUSY),
+            _ => {
+                pr_err!("configfs: a partition keeps its P_Key until it is removed\n");
+                Err(EBUSY)
+            }
         };
         folder.change(pkey(page)?, once, Partition::set_pkey)
     }

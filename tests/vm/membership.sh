@@ -31,9 +31,11 @@ set_file() {
 
 # refuses FILE TEXT...
 refuses() {
-	local file=$CONFIG/$1
+	local file=$CONFIG/$1 before
 	shift
+	before=$(complaints)
 	! echo "$*" 2>/dev/null >"$file" || fail "$file takes $*"
+	[ "$(complaints)" -gt "$before" ] || fail "'$*' in $file: the log does not say why"
 }
 
 # pkeys DEVICE: those of its port 1, in any order.
