@@ -64,6 +64,21 @@ pub enum Operation {
     Reserved,
 }
 
+impl Operation {
+    /// Whether it is a request that another response than an acknowledgement answers.
+    #[inline]
+    pub const fn is_fetch(self) -> bool {
+        matches!(
+            self,
+            Self::ReadRequest
+                | Self::CompareSwap
+                | Self::FetchAdd
+                | Self::AtomicWrite
+                | Self::Flush
+        )
+    }
+}
+
 /// Properties of an opcode, as bits.
 mod flag {
     pub(super) const REQUEST: u16 = 1 << 0;

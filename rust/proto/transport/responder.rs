@@ -169,7 +169,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             return Err(RxDrop::Duplicate.into());
         }
         let result = match header.bth.opcode.operation() {
-            operation if fetch::is_fetch(operation) => self.on_fetch(header, size, config, env),
+            operation if operation.is_fetch() => self.on_fetch(header, size, config, env),
             _ => self.on_message(header, size, config, env),
         };
         match result {
@@ -314,7 +314,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Answers a request again that begins `behind` packets before the expected one.
     fn on_duplicate(&mut self, header: &Header, span: u32, behind: u32, config: &QpConfig) {
         match header.bth.opcode.operation() {
-            operation if fetch::is_fetch(operation) => self.fetches.replay(header, config),
+            operation if operation.is_fetch() => self.fetches.replay(header, config),
             // A segment of which only the end is new is refused as a whole: the peer cuts it anew. It is also a
             // sign that the peer has not heard of an earlier NAK.
             _ if span > behind => {

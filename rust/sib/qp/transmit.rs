@@ -224,10 +224,7 @@ impl Transmitter {
                         port: self.lane.far_port().unwrap_or_default(),
                         pkey_index: None,
                     };
-                    let fetches = matches!(
-                        self.segment.header.bth.opcode.operation(),
-                        Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
-                    );
+                    let fetches = self.segment.header.bth.opcode.operation().is_fetch();
                     let asker = (self.last || fetches).then_some((qp, &mut self.reply));
                     Qp::receive_from(end, cx, irqs, run, arrival, asker);
                 }

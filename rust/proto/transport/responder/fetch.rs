@@ -65,18 +65,6 @@ enum Fetch {
     Placement(Operation),
 }
 
-/// Whether a request is one that is answered here.
-pub(super) fn is_fetch(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::ReadRequest
-            | Operation::CompareSwap
-            | Operation::FetchAdd
-            | Operation::AtomicWrite
-            | Operation::Flush
-    )
-}
-
 /// Room to remember one RDMA READ or atomic operation that the peer asked for.
 ///
 /// # Invariants
