@@ -17,6 +17,12 @@ struct dentry *sib_helper_debugfs_file(const char *name, struct dentry *parent,
 	return debugfs_create_file(name, 0600, parent, data, calls);
 }
 
+/* Without effect if the name is taken. */
+void sib_helper_debugfs_rename(struct dentry *entry, const char *name)
+{
+	debugfs_change_name(entry, "%s", name);
+}
+
 void sib_helper_debugfs_remove(struct dentry *entry)
 {
 	debugfs_remove(entry);

@@ -93,6 +93,12 @@ impl Dir {
         Ok(Self(Arc::new(folder, GFP_KERNEL)?))
     }
 
+    /// Calls the folder `name` from now on, unless there is one of that name. May sleep.
+    pub fn rename(&self, name: &CStr) {
+        // SAFETY: The entry is there as long as this is, or an error, which is left alone; the name is copied.
+        unsafe { sib_bindings::sib_helper_debugfs_rename(self.raw(), name.as_char_ptr()) };
+    }
+
     fn raw(&self) -> *mut bindings::dentry {
         self.0.entry.raw
     }

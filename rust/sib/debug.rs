@@ -13,6 +13,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use rdma::debugfs::{
     ControlFile,
+    Dir,
     StreamFile, //
 };
 use rdma::sync::Held;
@@ -27,6 +28,7 @@ struct PortFiles {
 
 /// The files of an HCA. They refer to it, so they have to go before it does.
 pub(crate) struct Files {
+    dir: Dir,
     _ports: KVec<PortFiles>,
 }
 
@@ -46,6 +48,11 @@ impl Files {
             };
             ports.push(files, GFP_KERNEL)?;
         }
-        Ok(Self { _ports: ports })
+        Ok(Self { dir, _ports: ports })
+    }
+
+    /// The HCA is called `name` now. May sleep.
+    pub(crate) fn rename(&self, name: &CStr) {
+        self.dir.rename(name);
     }
 }

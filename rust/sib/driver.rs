@@ -222,6 +222,12 @@ impl Driver for Sib {
         mad::fall_silent(&mut cx, s, dev);
     }
 
+    fn renamed(_s: Sleepable<'_>, dev: &Self::Device, name: &CStr) {
+        if let Some(files) = &*dev.debug.lock() {
+            files.rename(name);
+        }
+    }
+
     fn removed(mut cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device) {
         link::removed(&mut cx, s, dev);
     }

@@ -124,6 +124,17 @@ for file in capture packets; do
 done
 run rdma link del sib0
 
+step "Its files follow its name"
+DEBUG=/sys/kernel/debug/sib
+hca_up sib0 dum0
+run rdma dev set sib0 name other
+[ -e $DEBUG/other/1/faults ] || fail "the files are not there: $(ls $DEBUG)"
+hca_up sib0 dum0
+[ -e $DEBUG/sib0/1/faults ] || fail "the new sib0 has no files: $(ls $DEBUG)"
+run rdma link del other
+[ ! -e $DEBUG/other ] && [ -e $DEBUG/sib0/1/faults ] || fail "the wrong ones have gone: $(ls $DEBUG)"
+run rdma link del sib0
+
 step "The module goes with its devices"
 hca_up sib0 dum0
 run modprobe -r sib

@@ -332,6 +332,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// any more when this returns, until the device [has come](Self::arrived) to clients again.
     fn leaving(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, dev: &Self::Device);
 
+    /// The device is called `name` now.
+    fn renamed(s: Sleepable<'_>, dev: &Self::Device, name: &CStr);
+
     /// The device has been removed: no call comes any more, and no object is left.
     ///
     /// The handle is dropped after the return.

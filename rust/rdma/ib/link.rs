@@ -177,6 +177,7 @@ impl<D: Link> Registration<D> {
                     name: D::LINK_TYPE.as_char_ptr(),
                     add: Some(added::<D>),
                     remove: Some(leaving::<D>),
+                    rename: Some(renamed::<D>),
                     ..Default::default()
                 }),
                 driver: PhantomData,
@@ -241,6 +242,22 @@ unsafe extern "C" fn leaving<D: Driver>(device: *mut bindings::ib_device, _data:
     // SAFETY: The device has its value from before the registration until it is removed, which is after this.
     let state = unsafe { DeviceObj::<D>::get(device) };
     D::leaving(cx, s, &state.handle);
+}
+
+/// A device that has another name. In a task that may sleep, under the locks of ib_core's devices and of the device's
+/// clients, which are shared.
+///
+/// # Safety
+///
+/// Called by ib_core for a device of `D` between [`added`] and [`leaving`].
+unsafe extern "C" fn renamed<D: Driver>(device: *mut bindings::ib_device, _data: *mut c_void) {
+    // SAFETY: The operation may sleep.
+    let s = unsafe { Sleepable::new() };
+    // SAFETY: The device has its value from before the registration until it is removed.
+    let state = unsafe { DeviceObj::<D>::get(device) };
+    // SAFETY: ib_core ends a name by a zero, and does not change it during this call.
+    let name = unsafe { CStr::from_char_ptr((&raw const (*device).name).cast()) };
+    D::renamed(s, &state.handle, name);
 }
 
 /// In a task that may sleep, under the lock of the link types, which is shared.
