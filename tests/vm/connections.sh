@@ -142,7 +142,9 @@ goes_at() {
 		hca_up $device sibnet0
 	done
 	wait_active 60 sib0 sib1
-	"$USER_PROGRAMS/stages" sib0 sib1 "$1" >/tmp/stages 2>&1 &
+	# The program before has said the same.
+	: >/tmp/stages
+	"$USER_PROGRAMS/stages" sib0 sib1 "$1" >>/tmp/stages 2>&1 &
 	stager=$!
 	within 60 grep -q held /tmp/stages || fail "$(cat /tmp/stages)"
 	run rdma link del "$2"

@@ -45,7 +45,9 @@ partitions() {
 	members ALL=full
 	opensm_up sib0 1 -P $PARTITIONS -Z "$enforce"
 	wait_active 60 sib0 sib1
-	"$USER_PROGRAMS/partition" sib0 sib1 "${@:2}" >$SAID 2>&1 &
+	# The program before has said the same.
+	: >$SAID
+	"$USER_PROGRAMS/partition" sib0 sib1 "${@:2}" >>$SAID 2>&1 &
 	program=$!
 	within 60 said member || fail "the program does not begin"
 	client qkeyreset
