@@ -343,7 +343,10 @@ impl State {
         let (lease, underlay) = match underlay {
             Some(underlay) => {
                 let lease = registry::acquire(cx, sleepable, &underlay);
-                (lease.inspect_err(|error| tell(*error, None))?, underlay)
+                (
+                    lease.inspect_err(|error| tell(&self.netdev, *error, None))?,
+                    underlay,
+                )
             }
             None => registry::find(text(&self.netdev)).inspect_err(|error| {
                 let why = match *error {
@@ -351,7 +354,7 @@ impl State {
                     EINVAL => Some("several network namespaces have such a netdev"),
                     _ => None,
                 };
-                tell(*error, why);
+                tell(&self.netdev, *error, why);
             })?,
         };
         self.plugged = Some(match (far, hca) {
@@ -364,7 +367,7 @@ impl State {
                         ENOSPC => Some("the switch has no free port"),
                         _ => None,
                     };
-                    tell(*error, why);
+                    tell(&self.netdev, *error, why);
                 })?;
                 Plugged::Port(hca.watcher(), port, ticket)
             }
@@ -381,7 +384,7 @@ impl State {
                         EMSGSIZE => Some("the MTU of the netdev is too small"),
                         _ => None,
                     };
-                    tell(*error, why);
+                    tell(&self.netdev, *error, why);
                 })?;
                 Plugged::Switch(lease, port)
             }
@@ -481,11 +484,12 @@ pub(crate) fn misfit(text: &str, wanted: &str) -> Error {
     EINVAL
 }
 
-/// Has the log say `why` a cable is not plugged in, or if that is not known the error.
-fn tell(error: Error, why: Option<&str>) {
+/// Has the log say `why` a cable of `netdev` is not plugged in, or if that is not known the error.
+fn tell(netdev: &[u8], error: Error, why: Option<&str>) {
+    let netdev = shown(netdev);
     match why {
-        Some(why) => pr_err!("configfs: {why}\n"),
-        None => pr_err!("configfs: the cable cannot be plugged in: {error:?}\n"),
+        Some(why) => pr_err!("configfs: a cable of \"{netdev}\": {why}\n"),
+        None => pr_err!("configfs: a cable of \"{netdev}\" cannot be plugged in: {error:?}\n"),
     }
 }
 
