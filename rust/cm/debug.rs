@@ -56,7 +56,7 @@ impl Files {
 }
 
 impl Viewed for Shared {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 }
 
 /// How many datagrams were left to ib_cm, and how many taken.
@@ -164,7 +164,7 @@ fn questions(
 struct CommIds(Arc<Shared>);
 
 impl Control for CommIds {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 
     fn show(
         &self,

@@ -260,7 +260,7 @@ impl Session {
 }
 
 impl chardev::Session for Session {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 
     type Shared = Shared;
 

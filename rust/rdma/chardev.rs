@@ -40,7 +40,7 @@ const READABLE: bindings::__poll_t = bindings::POLLIN | bindings::POLLRDNORM;
 
 /// What an open file is.
 pub trait Session: Send + Sync + Sized + 'static {
-    /// The module that this is a part of, `crate::THIS_MODULE`, which stays while a file is open.
+    /// The module that this is a part of (see [`this_module!`](crate::this_module)), which stays while a file is open.
     const MODULE: &'static ThisModule;
 
     /// What all files of the device have in common.

@@ -8,6 +8,7 @@
 //! C header: [`include/linux/configfs.h`](srctree/include/linux/configfs.h)
 
 use core::cell::Cell;
+use core::mem::MaybeUninit;
 use core::ptr::{
     self,
     NonNull, //
@@ -22,20 +23,16 @@ use kernel::container_of;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// Puts the data of a subsystem in their place, notes it, and stops the initialiser there: before the registration.
-struct Stop<'a, Data> {
-    data: Data,
-    place: &'a Cell<*mut Data>,
-}
-
-// SAFETY: It never succeeds. Who gets to know the place has taken the data over.
-unsafe impl<Data> PinInit<Data, Error> for Stop<'_, Data> {
-    unsafe fn __pinned_init(self, slot: *mut Data) -> Result {
+/// An initialiser that puts `data` in their place, notes it, and stops there: before the registration.
+fn stop<Data>(data: Data, place: &Cell<*mut Data>) -> impl PinInit<Data, Error> + '_ {
+    let put = |slot: *mut Data| {
         // SAFETY: Valid for writes by the promise of the caller.
-        unsafe { slot.write(self.data) };
-        self.place.set(slot);
+        unsafe { slot.write(data) };
+        place.set(slot);
         Err(EAGAIN)
-    }
+    };
+    // SAFETY: It never succeeds. Who gets to know the place has taken the data over.
+    unsafe { pin_init::pin_init_from_closure(put) }
 }
 
 /// Makes the folder `name` at the root of configfs. May sleep.
@@ -51,12 +48,10 @@ pub fn register<Data>(
     let mut room = KBox::<Subsystem<Data>>::new_uninit(GFP_KERNEL)?;
     let subsystem = room.as_mut_ptr();
     let place = Cell::new(ptr::null_mut());
-    let stop = Stop {
-        data,
-        place: &place,
-    };
-    // SAFETY: There is room, which is pinned below or given back.
-    let stopped = unsafe { Subsystem::new(name, kind, stop).__pinned_init(subsystem) };
+    let init = Subsystem::new(name, kind, stop(data, &place));
+    // SAFETY: There is room, which is pinned below or given back, and nobody else knows of it.
+    let slot = unsafe { &mut *subsystem.cast::<MaybeUninit<Subsystem<Data>>>() };
+    let stopped = slot.write_pin_init(init).map(|_| ());
     let Some(data) = NonNull::new(place.get()) else {
         return stopped.and(Err(EINVAL));
     };

@@ -155,7 +155,7 @@ const MAX_TEXT: usize = 4096;
 
 /// What stands behind a file.
 pub trait Control: Send + Sync + Sized + 'static {
-    /// The module that this is a part of, `crate::THIS_MODULE`, which stays while a file is open.
+    /// The module that this is a part of (see [`this_module!`](crate::this_module)), which stays while a file is open.
     const MODULE: &'static ThisModule;
 
     /// Somebody reads the file.
@@ -314,7 +314,7 @@ const MAX_CHUNK: usize = 65536;
 
 /// What stands behind a file that is read as a stream: each byte once.
 pub trait Stream: Send + Sync + Sized + 'static {
-    /// The module that this is a part of, `crate::THIS_MODULE`, which stays while a file is open.
+    /// The module that this is a part of (see [`this_module!`](crate::this_module)), which stays while a file is open.
     const MODULE: &'static ThisModule;
 
     /// Moves what there is to the front of `out`, and returns the number of bytes. Does not wait.

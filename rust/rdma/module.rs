@@ -45,6 +45,28 @@ pub trait Module: Send + Sync + Sized + 'static {
     fn exit(&mut self, cx: Cx<'_, Unlocked>, sleepable: Sleepable<'_>);
 }
 
+/// The module whose code this stands in. It takes the place of what `module!` declares, which has another name and type
+/// in each kernel.
+///
+/// # Examples
+///
+/// ```ignore
+/// static MODULE: ThisModule = rdma::this_module!();
+/// ```
+#[macro_export]
+macro_rules! this_module {
+    () => {{
+        extern "C" {
+            static __this_module: ::kernel::types::Opaque<::kernel::bindings::module>;
+        }
+
+        #[allow(unsafe_code, reason = "module glue")]
+        // SAFETY: The linker puts it into each module, and it stays until that is removed.
+        let module = unsafe { ::kernel::ThisModule::from_ptr(__this_module.get()) };
+        module
+    }};
+}
+
 /// Says whether a file of the module may be opened: with `ENODEV` not while it is being loaded. If that fails the module
 /// goes, whatever is open.
 pub(crate) fn check_loaded(module: &'static ThisModule) -> Result {

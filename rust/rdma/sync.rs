@@ -35,7 +35,10 @@ mod tracked;
 
 pub(crate) use anchor::lend;
 pub use anchor::Anchor;
-pub use atomic::Atomic;
+pub use atomic::{
+    smp_mb,
+    Atomic, //
+};
 #[cfg(CONFIG_KUNIT = "y")]
 pub use cx::test_context;
 pub use cx::{

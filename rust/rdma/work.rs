@@ -33,6 +33,7 @@
 
 use crate::sealed::Sealed;
 use crate::sync::{
+    smp_mb,
     Anchor,
     Cx,
     IrqsOn,
@@ -198,8 +199,7 @@ impl<P: Place> Queue<P> {
         this: T::Pointer,
     ) -> Result<(), T::Pointer> {
         // Orders what the caller wrote before a failing exchange, so that the run which is due reads it.
-        // SAFETY: A barrier may stand anywhere.
-        unsafe { bindings::smp_mb() };
+        smp_mb();
         let ptr = this.into_raw().cast_mut();
         // Until the item is queued nobody else can queue it, and a task that is preempted may stay so for long.
         // SAFETY: It may be called in any context, and is undone below.

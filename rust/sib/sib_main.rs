@@ -131,6 +131,9 @@ module! {
     },
 }
 
+/// For what outside of this crate needs to know whose code it calls.
+static MODULE: ThisModule = rdma::this_module!();
+
 /// Gives [`Loaded`] its tokens.
 struct SibModule {
     _inner: Glue<Loaded>,

@@ -10,6 +10,7 @@
 //!
 //! Words that no message needs, and those that are pointers, are the kernel's own.
 
+use kernel::bindings;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     self as outer,
@@ -48,6 +49,16 @@ impl<T: outer::AtomicType> Atomic<T> {
 fn barrier() {
     // SAFETY: No instruction.
     unsafe { core::arch::asm!("") };
+}
+
+/// A full barrier between processors: what stands before it is done before what stands behind it. The function of that
+/// name in the kernel crate takes an argument in some kernels.
+///
+/// C header: [`include/asm-generic/barrier.h`](srctree/include/asm-generic/barrier.h)
+#[inline]
+pub fn smp_mb() {
+    // SAFETY: A barrier may stand anywhere.
+    unsafe { bindings::smp_mb() };
 }
 
 /// Loads and stores.

@@ -139,7 +139,7 @@ fn size(text: &str) -> Result<usize> {
 }
 
 impl Control for Switch {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 
     fn show(
         &self,
@@ -190,7 +190,7 @@ impl Packets {
 }
 
 impl Stream for Packets {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 
     fn read(
         &self,

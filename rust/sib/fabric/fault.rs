@@ -319,7 +319,7 @@ impl Rules {
 }
 
 impl Control for Rules {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 
     fn show(
         &self,

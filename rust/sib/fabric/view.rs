@@ -64,7 +64,7 @@ impl Files {
 }
 
 impl Viewed for Fabric {
-    const MODULE: &'static ThisModule = &crate::THIS_MODULE;
+    const MODULE: &'static ThisModule = &crate::MODULE;
 }
 
 /// A cable.

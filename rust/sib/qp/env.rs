@@ -28,10 +28,7 @@ use crate::{
     },
     wc, //
 };
-use kernel::{
-    prelude::*,
-    sync::barrier::smp_mb, //
-};
+use kernel::prelude::*;
 use proto::transport::{
     Access,
     AtomicOp,
@@ -58,6 +55,7 @@ use rdma::{
     },
     mem::BulkVec,
     sync::{
+        smp_mb,
         Cx,
         Off,
         QpLock, //
