@@ -56,6 +56,10 @@ void sib_helper_notifier_unregister(struct notifier_block *block);
 struct net *sib_netns_enter(const struct net_device *dev);
 void sib_netns_leave(const struct net *net);
 
+/* local.c */
+bool sib_helper_is_local(const struct net_device *dev,
+			 const struct sib_udp_address *address);
+
 /* udp.c */
 typedef void (*sib_data_ready_t)(struct sock *sk);
 int sib_helper_udp_open(const struct net_device *dev, u8 version, u16 port,

@@ -25,6 +25,7 @@
 //! The errno of a write says little, so the log says why it was refused.
 
 use crate::fabric::{
+    refusal,
     Key,
     Origin, //
 };
@@ -378,13 +379,7 @@ impl State {
                     .plug(cx, sleepable, &underlay, remote, origin, key);
                 let port = plugged.inspect_err(|error| {
                     registry::release(cx, sleepable, &lease.fabric, lease.ticket);
-                    let why = match *error {
-                        EEXIST => Some("the switch has a cable to that remote"),
-                        ENOSPC => Some("the switch has no free port"),
-                        EMSGSIZE => Some("the MTU of the netdev is too small"),
-                        _ => None,
-                    };
-                    tell(&self.netdev, *error, why);
+                    tell(&self.netdev, *error, refusal(*error));
                 })?;
                 Plugged::Switch(lease, port)
             }

@@ -48,7 +48,10 @@ pub(crate) use batch::{
     Outbox, //
 };
 pub(crate) use berth::Berth;
-pub(crate) use cable::Origin;
+pub(crate) use cable::{
+    refusal,
+    Origin, //
+};
 pub(crate) use capture::{
     Captures,
     Packets,

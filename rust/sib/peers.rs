@@ -10,7 +10,10 @@ use crate::config::{
     self,
     NAME_SIZE, //
 };
-use crate::fabric::Origin;
+use crate::fabric::{
+    refusal,
+    Origin, //
+};
 use crate::registry::{
     self,
     Lease, //
@@ -22,6 +25,7 @@ use kernel::sync::{
     Arc,
     Mutex, //
 };
+use rdma::errno;
 use rdma::module;
 use rdma::net::NetDevice;
 use rdma::new_work;
@@ -100,11 +104,7 @@ impl Peer {
         // One that is about to go, or has just come, is heard of again.
         let error = error.filter(|error| *error != ENODEV);
         if let Some(error) = error.filter(|_| self.told != error) {
-            let (netdev, remote) = (self.netdev, self.remote);
-            pr_err!(
-                "{}\n",
-                core::format_args!("peers: no cable from {netdev} to {remote}: {error:?}")
-            );
+            self.tell(error);
         }
         self.told = error;
     }
@@ -125,6 +125,26 @@ impl Peer {
         })?;
         self.plugged = Some((lease, port));
         Ok(())
+    }
+
+    /// Has the log say why there is no cable.
+    fn tell(&self, error: Error) {
+        let (netdev, remote) = (self.netdev, self.remote);
+        match refusal(error) {
+            // The list may be that of all hosts.
+            Some(why) if error == errno::address_in_use() => pr_info!(
+                "{}\n",
+                core::format_args!("peers: no cable from {netdev} to {remote}: {why}")
+            ),
+            Some(why) => pr_err!(
+                "{}\n",
+                core::format_args!("peers: no cable from {netdev} to {remote}: {why}")
+            ),
+            None => pr_err!(
+                "{}\n",
+                core::format_args!("peers: no cable from {netdev} to {remote}: {error:?}")
+            ),
+        }
     }
 
     fn pull(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {

@@ -57,6 +57,10 @@ refuses 1 $CONFIG/bad/enable
 echo nothing0 >$CONFIG/bad/netdev
 echo 10.0.0.1 >$CONFIG/bad/remote
 refuses 1 $CONFIG/bad/enable
+echo v0 >$CONFIG/bad/netdev
+link_address v0 >$CONFIG/bad/remote
+refuses 1 $CONFIG/bad/enable
+dmesg | grep -q 'a cable of "v0": the remote is an address of this host' || fail "no word about the own address"
 rmdir $CONFIG/bad || fail "rmdir"
 
 step "Two switches over IPv6"

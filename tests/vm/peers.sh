@@ -4,8 +4,8 @@
 # vm-long: --kernel debug --timeout 900
 #
 # Cables that the parameter `peers` asks for: to a host behind a router, over IPv4 and IPv6,
-# on a UDP port of their own. Their network device comes late, goes, and comes back. What
-# cannot be is refused.
+# on a UDP port of their own, and none to the host itself. Their network device comes late, goes,
+# and comes back. What cannot be is refused.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cables.sh"
@@ -82,6 +82,26 @@ for peers in v0 v0/ /10.0.0.1 v0/nonsense v0/0.0.0.0 v0/10.0.0.1:0 v0/224.0.0.1 
 	refuses $peers
 done
 modinfo -F parm sib | grep -q '^peers:.*NETDEV/ADDRESS' || fail "modinfo does not tell of peers"
+
+step "Addresses of this host"
+run ip link add v0 type dummy
+run ip link set v0 up
+run ip address add 10.1.0.1/24 dev v0
+run ip address add fd01::1/64 nodad dev v0
+run modprobe sib 'peers=v0/10.1.0.1,v0/fd01::1,v0/10.1.0.2'
+plugged() {
+	cat /sys/kernel/debug/sib/*/cables
+}
+is_plugged() {
+	plugged | grep -qF ' to 10.1.0.2:61515 configured '
+}
+within 30 is_plugged || fail "no cable to another host"
+[ "$(plugged | grep -c '^port ')" = 1 ] || fail "cables: $(plugged)"
+for own in 10.1.0.1 '[fd01::1]'; do
+	dmesg | grep -qF "peers: no cable from v0 to $own:61515: the remote is an address of this host" || fail "no word about $own"
+done
+run modprobe -r sib
+run ip link del v0
 
 step "The module is there before the network device"
 far

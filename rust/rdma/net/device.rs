@@ -4,6 +4,8 @@
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
+use super::addr;
+use core::net::SocketAddr;
 use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::prelude::*;
@@ -139,6 +141,12 @@ impl NetDevice {
     pub fn is_loopback(&self) -> bool {
         // SAFETY: Live by the invariant.
         unsafe { sib_bindings::sib_helper_netdev_loopback(self.as_ptr()) }
+    }
+
+    /// Whether what leaves by this device for `address` comes back to this host at once.
+    pub fn is_local(&self, address: SocketAddr) -> bool {
+        // SAFETY: Live by the invariant; the address is only read.
+        unsafe { sib_bindings::sib_helper_is_local(self.as_ptr(), &addr::to_c(address)) }
     }
 
     /// The hardware address, if it has the six bytes of an EUI-48 and is not zero.

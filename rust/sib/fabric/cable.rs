@@ -41,6 +41,7 @@ use proto::time::{
     Duration,
     Instant, //
 };
+use rdma::errno;
 use rdma::net::{
     Ends,
     NetDevice,
@@ -118,6 +119,17 @@ fn capacity(underlay: &NetDevice, remote: SocketAddr) -> Result<Capacity> {
             true => u16::try_from(room).unwrap_or(u16::MAX),
             false => 0,
         },
+    })
+}
+
+/// Why a cable could not be plugged in, if [`Fabric::plug`] failed with an `error` that has a reason of its own.
+pub(crate) fn refusal(error: Error) -> Option<&'static str> {
+    Some(match error {
+        EEXIST => "the switch has a cable to that remote",
+        ENOSPC => "the switch has no free port",
+        EMSGSIZE => "the MTU of the netdev is too small",
+        _ if error == errno::address_in_use() => "the remote is an address of this host",
+        _ => return None,
     })
 }
 
@@ -266,7 +278,7 @@ impl Fabric {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is a cable to `remote`; `ENOSPC` without a free port; `EMSGSIZE` if the underlay
+    /// `EADDRINUSE` if `remote` is an address of this host; `EEXIST` if there is a cable to it; `ENOSPC` without a free port; `EMSGSIZE` if the underlay
     /// carries no packets at all; `ENODEV` if it is gone; what the network layer has against the socket.
     pub(crate) fn plug(
         self: &Arc<Self>,
@@ -278,6 +290,9 @@ impl Fabric {
         key: Option<Arc<Key>>,
     ) -> Result<PortNum> {
         capacity(underlay, remote)?;
+        if underlay.is_local(remote) {
+            return Err(errno::address_in_use());
+        }
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
         let path = Arc::new(Path::new(remote, HOPS, Some(underlay))?, GFP_KERNEL)?;
         let way = Way {
