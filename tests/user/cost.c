@@ -267,6 +267,12 @@ static void measure(const struct kind *kind, struct device *a,
 	}
 }
 
+static bool wanted(const struct kind *kind, const char *name, uint32_t size)
+{
+	return (!name || !strcmp(name, kind->name)) &&
+	       (!size || size == kind->size);
+}
+
 /* How many of a kind: fewer where each is long. Whole periods of signalling, so
  * that the last one is signaled. */
 static uint32_t messages(const struct kind *kind, uint32_t count)
@@ -281,7 +287,7 @@ int main(int argc, char **argv)
 {
 	const char *names[2] = { "sib0", "sib1" }, *only = NULL;
 	struct device devices[2];
-	uint32_t count = 0, size = 0;
+	uint32_t count = 0, size = 0, found = 0;
 	const struct cmdline_option options[] = {
 		{ 'a', "DEV[:PORT]", .text = &names[0] },
 		{ 'b', "DEV[:PORT]", .text = &names[1] },
@@ -293,16 +299,17 @@ int main(int argc, char **argv)
 
 	options_read(argc, argv, options, NULL);
 	count = count ? count : 4096;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		found += wanted(&kinds[i], only, size);
+	check(found, "there are no messages of that kind and size");
 	for (int i = 0; i < 2; i++)
 		device_open(&devices[i], names[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		const struct kind *kind = &kinds[i];
 
-		if ((only && strcmp(only, kind->name)) ||
-		    (size && size != kind->size))
-			continue;
-		measure(kind, &devices[0], &devices[1],
-			messages(kind, count));
+		if (wanted(kind, only, size))
+			measure(kind, &devices[0], &devices[1],
+				messages(kind, count));
 	}
 	for (int i = 0; i < 2; i++)
 		device_close(&devices[i]);

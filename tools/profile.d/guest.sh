@@ -9,6 +9,7 @@
 . /src/tests/vm/lib.sh
 . /src/tests/vm/user.sh
 
+set -o pipefail
 datapath "$1"
 fabric_up
 cat /proc/kallsyms >/share/kallsyms
