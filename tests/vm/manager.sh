@@ -154,6 +154,9 @@ within 20 yielded || fail "the switch has a master, too"
 within 20 grep -qx 'state standby' "$SUBNET" || fail "not on standby: $(cat "$SUBNET")"
 programs
 
+grep -q 'ERR 2F18.*Ignoring SMInfo' "$OPENSM_LOG" || fail "OpenSM has not met the module: $(cat "$OPENSM_LOG")"
+opensm_clean 'ERR 2F18'
+
 step "An HCA joins under OpenSM"
 hca_up sib2 sibnet0
 wait_active 30 sib2
