@@ -181,6 +181,10 @@ wrong() {
 
 step "Orders that are none, or out of place"
 wrong 2 "usage: sibcm listen"
+for words in "listen -p 2 sib0" "listen --count 3 sib0" "top -b 64" "show -m" "connect -x sib0 1 fe80::1"; do
+	# shellcheck disable=SC2086 # words
+	wrong 2 "usage: sibcm listen" $words
+done
 wrong 2 "sibcm: x: no port" connect sib0 1 fe80::1 load x
 wrong 2 "sibcm: swap: no order" connect sib0 1 fe80::1 load 2 swap
 wrong 2 "a multiple of 8" connect -b 65 sib0 1 fe80::1

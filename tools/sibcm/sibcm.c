@@ -112,6 +112,18 @@ static const struct option OPTIONS[] = {
 	{ 0 },
 };
 
+/* The letters of the options that a command has. */
+static const char *options_of(const char *command)
+{
+	if (!strcmp(command, "listen"))
+		return "sth";
+	if (!strcmp(command, "connect"))
+		return "spcibtmh";
+	if (!strcmp(command, "top"))
+		return "cih";
+	return "h";
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -133,6 +145,10 @@ int main(int argc, char **argv)
 	optind = 2;
 	while ((option = getopt_long(argc, argv, "s:p:c:i:b:t:mh", OPTIONS,
 				     NULL)) >= 0) {
+		if (!strchr(options_of(command), option)) {
+			usage(stderr);
+			return 2;
+		}
 		switch (option) {
 		case 's':
 			side.service = number("-s", optarg, UINT64_MAX);
@@ -159,9 +175,6 @@ int main(int argc, char **argv)
 		case 'h':
 			usage(stdout);
 			return 0;
-		default:
-			usage(stderr);
-			return 2;
 		}
 	}
 	left = argc - optind;
