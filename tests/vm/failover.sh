@@ -277,5 +277,8 @@ wait $top || fail "status $? of sibcm top"
 [ -z "$(ls /run/sibcm)" ] || fail "processes have left their pages"
 
 run rmmod sib_cm
+wrong 1 "No such file or directory (modprobe sib_cm)" show
+wrong 1 "No such file or directory (modprobe sib_cm)" top
+wrong 1 "No such file or directory (modprobe sib_cm)" listen sib0
 no_objects
 ip_down

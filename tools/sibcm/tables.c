@@ -4,6 +4,7 @@
 #include "sibcm.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,17 @@
 
 #define FOLDER "/sys/kernel/debug/sib_cm/"
 #define GUID_DIGITS 16
+
+/* A file of the module. */
+static FILE *open_table(const char *path)
+{
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		die("%s: %m%s", path,
+		    errno == ENOENT ? " (modprobe sib_cm)" : "");
+	return file;
+}
 
 /* The name of the device with this GUID. */
 static const char *name_of(struct ibv_device **list, uint64_t guid)
@@ -28,11 +40,9 @@ static const char *name_of(struct ibv_device **list, uint64_t guid)
 static void show_file(struct ibv_device **list, const char *title,
 		      const char *path, bool with_guid)
 {
-	FILE *file = fopen(path, "r");
+	FILE *file = open_table(path);
 	char line[256], *end;
 
-	if (!file)
-		die("%s: %m", path);
 	printf("%s\n", title);
 	while (fgets(line, sizeof(line), file)) {
 		uint64_t guid = strtoull(line, &end, 16);
@@ -59,11 +69,9 @@ void show(void)
 static struct row *add_rows(struct row *rows, size_t *count, const char *path,
 			    bool is_watched, struct ibv_device **list)
 {
-	FILE *file = fopen(path, "r");
+	FILE *file = open_table(path);
 	char line[256], state[40];
 
-	if (!file)
-		die("%s: %m", path);
 	while (fgets(line, sizeof(line), file)) {
 		struct row row = { .is_watched = is_watched };
 
