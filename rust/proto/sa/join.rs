@@ -274,6 +274,14 @@ impl<S: Storage> Agent<S> {
         if proxy && !request.shares(manager, pkey) {
             return Err(Refusal(status::DENIED));
         }
+        // Who has joined by himself says alone how he takes part.
+        let by_itself = known
+            .and_then(|known| self.groups.member(known, asked.port_gid))
+            .and_then(|place| self.groups.member_at(place))
+            .is_some_and(|(_, member)| !member.proxy);
+        if proxy && by_itself {
+            return Err(Refusal(status::REQUEST_INVALID));
+        }
         let group = match known {
             Some(group) => {
                 self.may_join(manager, mask, &asked, group, (port, can))?;

@@ -692,6 +692,10 @@ fn what_is_refused() {
     assert_eq!(told.join_state, JOIN_FULL | JOIN_SEND_ONLY);
     let told = leave(&mut world, at, name(1), JOIN_SEND_ONLY).expect("it leaves");
     assert_eq!(told.join_state, JOIN_FULL);
+    // Others do not say either how a port that has joined by itself takes part.
+    let more = with(&|wish| wish.join_state = JOIN_NON);
+    let invalid = get(&mut world, other, set, CREATE, &more);
+    assert_eq!(invalid, Err(status::REQUEST_INVALID));
     // One may be joined by another, which may take that back.
     let proxy = member(&world, other, name(1), JOIN_FULL);
     let told = get(&mut world, at, set, CREATE, &proxy).expect("it is joined");
