@@ -242,7 +242,8 @@ pub struct Report {
     pub repeats: u64,
     /// In the last sweep: something did not answer, or refused what it was told.
     pub trouble: bool,
-    /// In the last sweep: the storage was too small for the subnet, or there are no more LIDs.
+    /// In the last sweep: the storage was too small for the subnet, or for the LIDs that ports have, or there are no more
+    /// LIDs.
     pub no_room: bool,
     /// In the last sweep: ports of channel adapters whose GUIDs another port has.
     pub duplicates: u32,

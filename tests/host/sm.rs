@@ -531,6 +531,58 @@ fn who_finds_no_room_gives_way() {
     assert!(world.seats[seat].manager.is_ready());
 }
 
+/// A few nodes are left of a large subnet, with LIDs for which a subnet manager that takes over has no room: one with more
+/// leaves them as they are.
+#[test]
+fn who_has_no_room_for_lids_gives_way() {
+    let (mut world, large) = ring(40, 1).managed();
+    world.settle(LIMIT);
+    world.unseat(0);
+    let left = 18..=21;
+    for (near, far) in [(18, 17), (21, 22)] {
+        let mut cables = world.cables.of(near);
+        let (at, _) = cables.find(|(_, at)| at.0 == far).expect("it is a ring");
+        drop(cables);
+        world.unplug(at);
+    }
+    let own = |world: &World| -> Vec<Lid> {
+        let ends = left.clone().flat_map(|node| [(node, 0), (node + 40, 1)]);
+        ends.map(|at| world.lid(at)).collect()
+    };
+    let before = own(&world);
+    assert!(before.iter().any(|lid| lid.get() >= 64));
+    let mut config = Config::new(guid_of(&world, 20));
+    config.gives_way = true;
+    let small = nodes::Limits {
+        nodes: 64,
+        switches: 8,
+        ports: 512,
+        lids: 64,
+        mlids: 0,
+    };
+    let seat = world.seat((20, 0), manager(config, small));
+    world.pass(millis(10_000));
+    assert_eq!(own(&world), before);
+    assert!(world.seats[seat].manager.report().no_room);
+    world.seats[seat].manager = manager(config, large);
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert_eq!(own(&world), before);
+    assert!(!world.seats[seat].manager.report().no_room);
+    check(&world, 20, false);
+    // Where there is no more room, they get others.
+    world.seats[seat].manager = manager(config, small);
+    let now = world.now;
+    world.seats[seat].manager.make_do(now);
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert!(own(&world).iter().all(|lid| lid.get() < 64));
+    world.sweep(seat);
+    world.settle(LIMIT);
+    assert!(!world.seats[seat].manager.report().no_room);
+    check(&world, 20, false);
+}
+
 #[test]
 fn a_higher_priority_is_handed_the_subnet() {
     let (mut world, _) = ring(10, 1).build();

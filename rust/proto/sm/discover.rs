@@ -24,7 +24,10 @@ use wire::mad::smp::{
     Smp,
     SwitchInfo, //
 };
-use wire::PortNum;
+use wire::{
+    Lid,
+    PortNum, //
+};
 
 impl<S: Storage> Manager<S> {
     /// Forgets what the last sweep has seen, but for what nodes and ports are called.
@@ -201,7 +204,11 @@ impl<S: Storage> Manager<S> {
         };
         let forwards = self.topology.node(entry.node).is_some_and(Node::is_switch);
         if self.topology.has_lid(entry) {
-            self.rivals.consider(port, own, &entry.info());
+            let info = entry.info();
+            // Who is the master gives this port the LID that it had here, if it had one.
+            let counts = entry.lid == Lid::NONE || !self.is_master();
+            self.report.no_room |= counts && !self.lids.has_room_for(info.lid);
+            self.rivals.consider(port, own, &info);
         }
         if leads_on && (forwards || port == own) {
             self.topology.push(&mut self.queue, port, Task::Probe);

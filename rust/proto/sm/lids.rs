@@ -45,6 +45,11 @@ impl<S: Storage> Lids<S> {
         self.owners.len()
     }
 
+    /// Whether a port that tells of `lid` could keep it, as far as the storage is concerned.
+    pub(super) fn has_room_for(&self, lid: Lid) -> bool {
+        !lid.is_unicast() || usize::from(lid.get()) < self.owners.len()
+    }
+
     /// The port (index) that has, or had, `lid`.
     pub(super) fn owner(&self, lid: Lid) -> Option<u32> {
         let owner = *self.owners.get(usize::from(lid.get()))?;
