@@ -583,6 +583,28 @@ fn who_has_no_room_for_lids_gives_way() {
     check(&world, 20, false);
 }
 
+/// Of many subnet managers one is the master, also where another one has but lower ones around it.
+#[test]
+fn one_of_many_is_the_master() {
+    let (mut world, _) = ring(24, 1).build();
+    for at in 0..24 {
+        let guid = match at {
+            0 => 1,
+            12 => 2,
+            other => 100 + other as u64,
+        };
+        seat(&mut world, (at, 0), 0, Guid::new(guid));
+    }
+    world.pass(millis(20_000));
+    let mut want = [SmState::Standby; 24];
+    want[0] = SmState::Master;
+    assert_eq!(states(&world), want);
+    world.unseat(0);
+    world.pass(millis(20_000));
+    want[12] = SmState::Master;
+    assert_eq!(states(&world)[1..], want[1..]);
+}
+
 #[test]
 fn a_higher_priority_is_handed_the_subnet() {
     let (mut world, _) = ring(10, 1).build();

@@ -208,7 +208,7 @@ impl<S: Storage> Manager<S> {
             // Who is the master gives this port the LID that it had here, if it had one.
             let counts = entry.lid == Lid::NONE || !self.is_master();
             self.report.no_room |= counts && !self.lids.has_room_for(info.lid);
-            self.rivals.consider(port, own, &info);
+            self.consider(port, &info);
         }
         if leads_on && (forwards || port == own) {
             self.topology.push(&mut self.queue, port, Task::Probe);

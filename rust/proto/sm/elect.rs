@@ -13,6 +13,7 @@ use super::exchange::{
 };
 use super::topology::{
     Node,
+    Port,
     NONE, //
 };
 use super::{
@@ -38,20 +39,25 @@ use wire::{
     Lid, //
 };
 
-/// The largest number of other subnet managers that are asked.
+/// The largest number of other subnet managers that are remembered.
 const MAX_RIVALS: usize = 16;
 
 /// How often a master may miss being asked, or not be one, before the subnet is looked at anew.
 const MISSES: u8 = 3;
 
+/// How much a rival counts: whether it is a master, and whether this one may have to yield to it.
+type Weight = (bool, bool);
+
 /// Another subnet manager.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
-    pub(super) port: u32,
-    pub(super) told: Option<SmInfo>,
+    port: u32,
+    told: SmInfo,
+    weight: Weight,
 }
 
-/// The other subnet managers that a sweep has seen.
+/// The other subnet managers that have told of themselves in a sweep. Of more than there is room for, those that count
+/// most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rivals {
     list: [Rival; MAX_RIVALS],
@@ -62,7 +68,14 @@ impl Rivals {
     pub(super) const NONE: Self = Self {
         list: [Rival {
             port: NONE,
-            told: None,
+            told: SmInfo {
+                guid: Guid::ZERO,
+                sm_key: 0,
+                act_count: 0,
+                priority: 0,
+                state: 0,
+            },
+            weight: (false, false),
         }; MAX_RIVALS],
         len: 0,
     };
@@ -71,29 +84,25 @@ impl Rivals {
         *self = Self::NONE;
     }
 
-    /// A port other than the subnet manager's own may have a subnet manager, and tells in its PortInfo.
-    pub(super) fn consider(&mut self, port: u32, own: u32, info: &PortInfo) {
-        let active = info.capability_mask & (cap::SM | cap::SM_DISABLED) == cap::SM;
-        if port == own || !active || self.iter().any(|rival| rival.port == port) {
-            return;
-        }
-        if let Some(place) = self.list.get_mut(self.len) {
-            place.port = port;
-            self.len = self.len.saturating_add(1);
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Rival> {
+    fn iter(&self) -> impl Iterator<Item = &Rival> {
         self.list.get(..self.len).unwrap_or_default().iter()
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Rival> {
+    fn get(&self, index: usize) -> Option<&Rival> {
         self.list.get(index).filter(|_| index < self.len)
     }
 
-    fn told(&mut self, port: u32, info: &SmInfo) {
-        if let Some(rival) = self.list.iter_mut().find(|rival| rival.port == port) {
-            rival.told = Some(*info);
+    fn told(&mut self, rival: Rival) {
+        let known = self.list.get_mut(..self.len).unwrap_or_default();
+        if let Some(place) = known.iter_mut().find(|known| known.port == rival.port) {
+            *place = rival;
+        } else if let Some(place) = self.list.get_mut(self.len) {
+            *place = rival;
+            self.len = self.len.saturating_add(1);
+        } else if let Some(least) = self.list.iter_mut().min_by_key(|known| known.weight) {
+            if least.weight < rival.weight {
+                *least = rival;
+            }
         }
     }
 }
@@ -138,29 +147,58 @@ impl<S: Storage> Manager<S> {
     }
 
     /// A subnet manager that is known, this one first, and where it is. `None` past the last one; `Some(None)` is one
-    /// that has not told about itself.
+    /// that is nowhere any more.
     pub(crate) fn manager_at(&self, place: usize) -> Option<Option<(Lid, SmInfo)>> {
         let Some(index) = place.checked_sub(1) else {
             return Some(Some((self.lid(), self.sm_info())));
         };
         let rival = self.rivals.get(index)?;
         let lid = self.port_at(rival.port).map(|(_, port)| port.lid());
-        Some(lid.zip(rival.told))
+        Some(lid.map(|lid| (lid, rival.told)))
     }
 
-    fn rank_of(&self, rival: &Rival, told: &SmInfo) -> Rank {
+    fn rank_of(&self, port: u32, told: &SmInfo) -> Rank {
         let is_switch = |port| self.topology.node_of(port).is_some_and(Node::is_switch);
         compare(
             &self.config,
             is_switch(self.topology.own),
-            !is_switch(rival.port),
+            !is_switch(port),
             told,
         )
     }
 
+    /// A port other than the subnet manager's own may have a subnet manager, and tells in its PortInfo.
+    pub(super) fn consider(&mut self, port: u32, info: &PortInfo) {
+        let is_one = info.capability_mask & (cap::SM | cap::SM_DISABLED) == cap::SM;
+        let own = self.topology.own;
+        if let Some(entry) = self.topology.port_mut(port) {
+            entry.manages = is_one && port != own;
+        }
+    }
+
+    /// The next question to another subnet manager, from the port `next` on.
+    pub(super) fn next_rival(&mut self, next: u32) -> Option<Errand> {
+        let sweep = self.topology.sweep;
+        let manages = |port: &Port| port.manages && port.seen == sweep;
+        let found = (next..self.topology.port_count())
+            .find(|port| self.topology.port(*port).is_some_and(manages));
+        let after = found.map_or(self.topology.port_count(), |port| port.saturating_add(1));
+        self.phase = Phase::Elect(after);
+        found.map(|port| Errand {
+            ask: Ask::Manager,
+            port,
+        })
+    }
+
     /// Takes the SMInfo of another subnet manager.
     pub(super) fn rival_told(&mut self, port: u32, info: &SmInfo) {
-        self.rivals.told(port, info);
+        let state = SmState::from_code(info.state);
+        let wins = self.rank_of(port, info) != Rank::Lower && state != Some(SmState::NotActive);
+        self.rivals.told(Rival {
+            port,
+            told: *info,
+            weight: (state == Some(SmState::Master), wins),
+        });
         if self.state != SmState::Standby || port != self.master {
             return;
         }
@@ -175,11 +213,8 @@ impl<S: Storage> Manager<S> {
     pub(super) fn decide(&mut self) -> bool {
         let mut best: Option<(u32, SmState, Rank)> = None;
         for rival in self.rivals.iter() {
-            let Some(told) = rival.told else {
-                continue;
-            };
-            let state = SmState::from_code(told.state).unwrap_or_default();
-            let rank = self.rank_of(rival, &told);
+            let state = SmState::from_code(rival.told.state).unwrap_or_default();
+            let rank = self.rank_of(rival.port, &rival.told);
             let master = state == SmState::Master;
             let counts = match self.state {
                 // A master is obeyed by whoever comes, until it hands over.

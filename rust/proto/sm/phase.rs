@@ -42,8 +42,8 @@ pub(super) enum Phase {
     Idle,
     /// Finding nodes.
     Discover,
-    /// Asking the other subnet managers; index of the next.
-    Elect(usize),
+    /// Asking the other subnet managers; the next port.
+    Elect(u32),
     /// Giving LIDs.
     Assign,
     /// Making routes; place of the next switch.
@@ -98,14 +98,7 @@ impl<S: Storage> Manager<S> {
     pub(super) fn next_errand(&mut self) -> Option<Errand> {
         match self.phase {
             Phase::Discover => self.next_question(),
-            Phase::Elect(next) => {
-                let port = self.rivals.get(next)?.port;
-                self.phase = Phase::Elect(next.saturating_add(1));
-                Some(Errand {
-                    ask: Ask::Manager,
-                    port,
-                })
-            }
+            Phase::Elect(next) => self.next_rival(next),
             Phase::Keys(next) => self.next_keys(next),
             Phase::Address(next) => self.next_port(next, Phase::Address),
             Phase::Arm(next) => self.next_port(next, Phase::Arm),

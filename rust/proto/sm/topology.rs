@@ -203,6 +203,8 @@ pub struct Port {
     pub(super) returned: bool,
     /// Subnet administration has told that the port is in service.
     pub(super) served: bool,
+    /// The port of another subnet manager, as it has said itself.
+    pub(super) manages: bool,
 }
 
 /// What a sweep is to ask next of a port in the queue.
@@ -243,6 +245,7 @@ impl Port {
             task: Task::Describe,
             returned: false,
             served: false,
+            manages: false,
         }
     }
 
