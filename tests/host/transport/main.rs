@@ -2,6 +2,7 @@
 
 //! The transport machines against each other, in virtual time.
 
+mod answers;
 mod asking;
 mod credits;
 mod datagram;

@@ -70,7 +70,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             | Operation::ReadRespLast
             | Operation::ReadRespOnly => {
                 self.expect_answer(now, psn, config, env)?;
-                self.on_read_response(now, (span, len), config, env)
+                self.on_read_response(now, (span, len), config, env)?;
+                if header.bth.opcode.ends() {
+                    self.on_answer_end(now, config);
+                }
+                Ok(())
             }
             Operation::AtomicAck => {
                 let answer = header.atomic_ack.ok_or(RxDrop::Malformed)?;
@@ -192,6 +196,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             Err(PlaceError::Absent) => return Err(RxDrop::Absent),
         }
         Ok(())
+    }
+
+    /// An answer has ended. If that is amid what was asked for, the rest is asked for again: the request for more than
+    /// this part may have been lost, so that the peer knows the part as the whole operation.
+    fn on_answer_end(&mut self, now: Instant, config: &QpConfig) {
+        if self.oldest.packet != 0 && self.cursor_psn != self.acked {
+            self.go_back(now, config);
+        }
     }
 
     fn on_atomic_response(

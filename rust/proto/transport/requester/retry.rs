@@ -123,7 +123,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Sends everything again that is not acknowledged.
-    fn go_back(&mut self, now: Instant, config: &QpConfig) {
+    pub(super) fn go_back(&mut self, now: Instant, config: &QpConfig) {
         // INVARIANT: The oldest is not after `begun`.
         self.cursor = self.oldest;
         self.cursor_psn = self.acked;

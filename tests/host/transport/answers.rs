@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Answers to what was asked for more than once, and which of them are given at once.
+
+use crate::rules::{
+    deliver,
+    operations,
+    pair,
+    post, //
+};
+use crate::world::Node;
+use proto::time::Instant;
+use proto::transport::{
+    SendOp,
+    WcStatus, //
+};
+use wire::opcode::Operation;
+
+/// Lets both send until neither does.
+fn exchange(one: &mut Node, two: &mut Node) {
+    loop {
+        let requests = one.poll_all(0);
+        deliver(two, &requests);
+        let answers = two.poll_all(0);
+        deliver(one, &answers);
+        if requests.is_empty() && answers.is_empty() {
+            break;
+        }
+    }
+}
+
+/// Lets the ACK timeout of a node run out.
+fn time_out(node: &mut Node) {
+    let due = node.qp.next_deadline().expect("nothing is waited for");
+    node.qp.on_timeout(due, &mut node.host);
+}
+
+fn assert_done(node: &Node) {
+    let statuses: Vec<_> = node.host.sent.iter().map(|wc| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::Success]);
+}
+
+/// The request for all of an RDMA READ was lost, and the peer knows it by one for a part.
+#[test]
+fn an_answer_that_ends_early_is_not_all() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 20 * 256);
+    one.poll_all(0);
+    time_out(&mut one);
+    // After silence a single packet is asked for, and then several.
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
+    deliver(&mut two, &one.poll_all(0));
+    let answer = two.poll_all(0);
+    assert_eq!(answer.len(), 8);
+    // The rest of that is lost. What is asked for next goes beyond its end.
+    deliver(&mut one, &answer[..3]);
+    time_out(&mut one);
+    exchange(&mut one, &mut two);
+    assert_done(&one);
+}
