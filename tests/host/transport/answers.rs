@@ -11,7 +11,9 @@ use crate::rules::{
 use crate::world::Node;
 use proto::time::Instant;
 use proto::transport::{
+    RxDrop,
     SendOp,
+    TxSegment,
     WcStatus, //
 };
 use wire::opcode::Operation;
@@ -58,4 +60,41 @@ fn an_answer_that_ends_early_is_not_all() {
     time_out(&mut one);
     exchange(&mut one, &mut two);
     assert_done(&one);
+}
+
+/// One segment of several packets of an answer.
+fn join(packets: &[(TxSegment, Vec<u8>)]) -> (TxSegment, Vec<u8>) {
+    let mut joined = packets[0].clone();
+    for (packet, payload) in &packets[1..] {
+        let header = TxSegment::joined_header(&joined.0.header, joined.0.span, &packet.header);
+        joined.0.header = header.unwrap();
+        joined.0.span += 1;
+        joined.1.extend_from_slice(payload);
+    }
+    joined
+}
+
+/// Of a segment the first packet has come before, with another answer. The peer will not send the others again by
+/// itself.
+#[test]
+fn an_answer_that_is_known_in_part_is_asked_for_again() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 600);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    deliver(&mut one, &answers[..2]);
+    let known_in_part = join(&answers[1..]);
+    assert_eq!(one.take(0, &known_in_part), Err(RxDrop::Stale));
+    let again = one.poll_all(0);
+    assert_eq!(operations(&again), [Operation::ReadRequest]);
+    assert_eq!(again[0].0.header.reth.unwrap().dma_len, 600 - 512);
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(0));
+    assert_done(&one);
+
+    // What is known as a whole is no reason to ask.
+    post(&mut one, 1, SendOp::Read, 10);
+    one.poll_all(0);
+    assert_eq!(one.take(0, &known_in_part), Err(RxDrop::Stale));
+    assert!(one.poll_all(0).is_empty());
 }

@@ -53,6 +53,9 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                     self.heed(now, config);
                 }
             }
+            if !is_ack {
+                self.on_known_answer(now, (psn, span), config);
+            }
             return Err(RxDrop::Stale);
         }
         if let Some(aeth) = header.aeth {
@@ -202,6 +205,14 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     /// this part may have been lost, so that the peer knows the part as the whole operation.
     fn on_answer_end(&mut self, now: Instant, config: &QpConfig) {
         if self.oldest.packet != 0 && self.cursor_psn != self.acked {
+            self.go_back(now, config);
+        }
+    }
+
+    /// An answer that begins before what is missing. A segment of which only the end is new is not taken, but the peer
+    /// holds all of it for answered, so that the end is asked for again.
+    fn on_known_answer(&mut self, now: Instant, (psn, span): (Psn, u32), config: &QpConfig) {
+        if self.acked.sub(psn) < span && self.cursor_psn != self.acked {
             self.go_back(now, config);
         }
     }
