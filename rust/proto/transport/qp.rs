@@ -638,7 +638,9 @@ where
         if !self.state.receives() || self.admit(now, header, env).is_err() {
             return false;
         }
-        if self.deferral.add(header) {
+        let is_known =
+            header.bth.opcode.is_request() && header.bth.psn.is_before(self.responder.expected());
+        if !is_known && self.deferral.add(header) {
             return true;
         }
         let pause = self.deferral.pause(self.responder.expected());

@@ -12,10 +12,12 @@ use crate::rules::{
 use crate::world::{
     wqe,
     Faults,
+    Node,
     World, //
 };
 use proto::time::Instant;
 use proto::transport::{
+    QpConfig,
     QpType,
     RxDrop,
     SendOp,
@@ -116,6 +118,43 @@ fn what_there_was_no_room_for_is_asked_for_again() {
     deliver(&mut two, &again);
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(one.host.sent.len(), 5);
+}
+
+/// One node with an answer that waits for memory, behind which there is room for nothing; the other one, whose first
+/// request is done.
+fn without_room(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
+    let [mut one, mut two] = pair(tune);
+    post(&mut one, 0, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
+    post(&mut two, 0, SendOp::Read, 10);
+    deliver(&mut one, &two.poll_all(0));
+    let answers = one.poll_all(0);
+    two.host.absent = true;
+    assert_eq!(two.take(0, &answers[0]), Err(RxDrop::Absent));
+    assert!(two.defer(&answers[0]));
+    [one, two]
+}
+
+/// A repetition does not count as the first request that there was no room for.
+#[test]
+fn what_was_carried_out_is_answered_at_once() {
+    let [mut one, mut two] = without_room(|config| config.timeout = 0);
+    post(&mut one, 1, SendOp::Write, 10);
+    let packets = one.poll_all(0);
+    let mut known = packets[0].clone();
+    known.0.header.bth.psn = known.0.header.bth.psn.back(1);
+    for packet in [&known, &packets[0]] {
+        if two.defer(packet) {
+            two.qp.lose(&packet.0.header);
+        }
+    }
+    assert_eq!(operations(&two.poll_all(0)), [Operation::Ack]);
+    two.qp.resume(Instant::from_nanos(0));
+    deliver(&mut one, &two.poll_all(0));
+    deliver(&mut two, &one.poll_all(0));
+    deliver(&mut one, &two.poll_all(0));
+    assert_eq!(one.host.sent.len(), 2);
 }
 
 #[test]
