@@ -64,9 +64,14 @@ impl Deferral {
         self.for_key = for_key;
     }
 
-    /// What the peer is told that asks again for the request with this PSN.
-    pub(super) fn pause(&mut self, psn: Psn) -> Option<u8> {
-        let waits = self.holds(psn) && self.lost_request != Some(psn) && !self.for_key;
+    /// What the peer is told that has sent the request `psn`, which is not kept, if `expected` is what is missing. If that
+    /// was lost, a later request does not ask for it again: who sends that hears of the loss when the wait is over.
+    pub(super) fn pause(&mut self, psn: Psn, expected: Psn) -> Option<u8> {
+        let asks = match self.lost_request {
+            Some(lost) if lost == expected => lost == psn,
+            Some(_) | None => self.holds(expected),
+        };
+        let waits = asks && !self.for_key;
         self.paused |= waits;
         waits.then_some(PAUSE)
     }

@@ -643,7 +643,9 @@ where
         if !is_known && self.deferral.add(header) {
             return true;
         }
-        let pause = self.deferral.pause(self.responder.expected());
+        let pause = self
+            .deferral
+            .pause(header.bth.psn, self.responder.expected());
         self.responder
             .on_deferred(header, span, pause, &self.config);
         false

@@ -136,6 +136,34 @@ fn without_room(tune: impl Fn(&mut QpConfig)) -> [Node; 2] {
     [one, two]
 }
 
+/// A peer whose request there was no room for does not give up before the memory is there.
+#[test]
+fn who_asks_for_what_was_lost_pauses() {
+    let [mut one, mut two] = without_room(|_| {});
+    post(&mut one, 1, SendOp::Write, 10);
+    post(&mut one, 2, SendOp::Write, 10);
+    let packets = one.poll_all(0);
+    assert!(two.defer(&packets[0]));
+    two.qp.lose(&packets[0].0.header);
+    // That one is new, and may be followed by the memory at once.
+    assert!(!two.defer(&packets[1]));
+    assert!(two.poll_all(0).is_empty());
+    assert!(!two.defer(&packets[0]));
+    let refusal = two.poll_all(0);
+    assert!(matches!(syndromes(&refusal)[..], [Syndrome::Rnr { .. }]));
+    deliver(&mut one, &refusal);
+    two.qp.resume(Instant::from_nanos(0));
+    deliver(&mut one, &two.poll_all(0));
+    let due = one.qp.next_deadline().expect("nobody asks again");
+    one.qp.on_timeout(due, &mut one.host);
+    // After a refusal they come one by one.
+    for _ in 0..2 {
+        deliver(&mut two, &one.poll_all(due.nanos()));
+        deliver(&mut one, &two.poll_all(due.nanos()));
+    }
+    assert_eq!(one.host.sent.len(), 3);
+}
+
 /// A repetition does not count as the first request that there was no room for.
 #[test]
 fn what_was_carried_out_is_answered_at_once() {
