@@ -386,7 +386,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         config: &QpConfig,
         limits: &TxLimits,
     ) -> Option<TxSegment> {
-        if self.fetches.is_pending() {
+        if self.fetches.owes() {
             return self.fetches.poll_short(most, config, limits);
         }
         self.acknowledge(config, limits)

@@ -8,15 +8,22 @@ use crate::rules::{
     pair,
     post, //
 };
-use crate::world::Node;
+use crate::world::{
+    config,
+    lid,
+    Node,
+    PRIMARY, //
+};
 use proto::time::Instant;
 use proto::transport::{
     RxDrop,
     SendOp,
+    TxLimits,
     TxSegment,
     WcStatus, //
 };
 use wire::opcode::Operation;
+use wire::Mtu;
 
 /// Lets both send until neither does.
 fn exchange(one: &mut Node, two: &mut Node) {
@@ -97,4 +104,25 @@ fn an_answer_that_is_known_in_part_is_asked_for_again() {
     one.poll_all(0);
     assert_eq!(one.take(0, &known_in_part), Err(RxDrop::Stale));
     assert!(one.poll_all(0).is_empty());
+}
+
+/// Who ends a connection gives the acknowledgement that is owed, also if the last that it has sent was an answer.
+#[test]
+fn an_acknowledgement_after_an_answer_is_short() {
+    let [mut one, mut two] = pair(|_| {});
+    let limits = TxLimits {
+        max_payload: 1024,
+        lid: lid(1, PRIMARY),
+        lmc: 0,
+        mtu: Mtu::B1024,
+    };
+    post(&mut one, 0, SendOp::Read, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let answer = two.qp.poll_transmit(Instant::from_nanos(0), &limits);
+    assert!(answer.is_some());
+    post(&mut one, 1, SendOp::Write, 10);
+    deliver(&mut two, &one.poll_all(0));
+    let reply = two.qp.poll_reply(0, &limits).expect("none is owed");
+    assert_eq!(reply.header.bth.opcode.operation(), Operation::Ack);
+    assert_eq!(reply.header.bth.psn, config(0).sq_psn.add(1));
 }

@@ -232,6 +232,18 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.pending
     }
 
+    /// Whether some answer is pending. The last one may be out without [`Self::poll`] having looked for more.
+    pub(super) fn owes(&mut self) -> bool {
+        if self.pending {
+            let mut ages = 1..=self.kept;
+            self.pending = ages.any(|age| {
+                self.get_mut(age)
+                    .is_some_and(|resource| resource.is_pending())
+            });
+        }
+        self.pending
+    }
+
     /// Whether some pending answer is to be read by this key.
     pub(super) fn is_to_read(&mut self, key: Key) -> bool {
         if !self.pending {
