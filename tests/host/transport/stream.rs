@@ -387,6 +387,39 @@ proptest! {
         });
     }
 
+    /// Within a host nothing is lost but what finds no room to wait for memory, and nobody needs an ACK timeout.
+    #[test]
+    fn streams_need_no_timeout_within_a_host(
+        one in vec(order(), 0..60),
+        two in vec(order(), 0..60),
+        faults in faults(),
+        seed in any::<u64>(),
+        window in 1..40u32,
+        fetches in 1..=16u8,
+        busy in 0..3u32,
+        room in prop_oneof![1..5usize, Just(usize::MAX)],
+        (srq, forever) in (any::<bool>(), any::<bool>()),
+    ) {
+        let orders: [&[Order]; 2] = [&one, &two];
+        let faults = Faults {
+            drop_percent: 0,
+            duplicate_percent: 0,
+            reorder_percent: 0,
+            ..faults
+        };
+        let mut world = prepare(orders, faults, (seed, busy), |config| {
+            config.max_unacked = window;
+            config.max_rd_atomic = fetches;
+            config.max_dest_rd_atomic = fetches;
+            config.srq = srq;
+            if forever {
+                config.timeout = 0;
+            }
+        });
+        world.room = room;
+        carry_out(&mut world, orders, |_| {});
+    }
+
     /// A consumer has its send queue drain now and then, and changes the number of RDMA READs under way.
     #[test]
     fn streams_survive_drains(

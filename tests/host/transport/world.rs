@@ -165,6 +165,8 @@ pub(crate) struct World {
     pub(crate) severed: Vec<(usize, PortNum)>,
     /// What happens to segments beside `faults`.
     pub(crate) spoil: Option<Spoil>,
+    /// How many segments may wait for memory at each node.
+    pub(crate) room: usize,
 }
 
 /// Work requests that a send queue of the simulation holds.
@@ -472,6 +474,7 @@ impl World {
             refusals: Vec::new(),
             severed: Vec::new(),
             spoil: None,
+            room: usize::MAX,
         }
     }
 
@@ -676,7 +679,11 @@ impl World {
         }
         let node = &mut self.nodes[to];
         if node.defer_segment(&flight.header, flight.span) {
-            node.waiting.push_back(flight);
+            if node.waiting.len() < self.room {
+                node.waiting.push_back(flight);
+            } else {
+                node.qp.lose(&flight.header);
+            }
         }
         if !waits {
             node.memory_at = Some(until);
