@@ -20,6 +20,11 @@ pub fn address_in_use() -> Error {
     error(bindings::EADDRINUSE)
 }
 
+/// `EADDRNOTAVAIL`: the address cannot be had for that.
+pub fn address_not_available() -> Error {
+    error(bindings::EADDRNOTAVAIL)
+}
+
 /// `ESTALE`: what is meant is not there any more, but something newer.
 pub fn stale() -> Error {
     error(bindings::ESTALE)

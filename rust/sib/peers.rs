@@ -132,7 +132,7 @@ impl Peer {
         let (netdev, remote) = (self.netdev, self.remote);
         match refusal(error) {
             // The list may be that of all hosts.
-            Some(why) if error == errno::address_in_use() => pr_info!(
+            Some(why) if error == errno::address_not_available() => pr_info!(
                 "{}\n",
                 core::format_args!("peers: no cable from {netdev} to {remote}: {why}")
             ),

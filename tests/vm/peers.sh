@@ -101,6 +101,19 @@ for own in 10.1.0.1 '[fd01::1]'; do
 	dmesg | grep -qF "peers: no cable from v0 to $own:61515: the remote is an address of this host" || fail "no word about $own"
 done
 run modprobe -r sib
+python3 -c 'import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 61515)); time.sleep(60)' &
+other=$!
+taken() {
+	[ -n "$(ss -Hualn 'sport = :61515')" ]
+}
+within 30 taken || fail "the UDP port is not taken"
+run modprobe sib 'peers=v0/10.1.0.2'
+said() {
+	dmesg | grep -qF "peers: no cable from v0 to 10.1.0.2:61515: another program has the UDP port"
+}
+within 30 said || fail "no word about the UDP port"
+kill $other
+run modprobe -r sib
 run ip link del v0
 
 step "The module is there before the network device"

@@ -128,7 +128,8 @@ pub(crate) fn refusal(error: Error) -> Option<&'static str> {
         EEXIST => "the switch has a cable to that remote",
         ENOSPC => "the switch has no free port",
         EMSGSIZE => "the MTU of the netdev is too small",
-        _ if error == errno::address_in_use() => "the remote is an address of this host",
+        _ if error == errno::address_not_available() => "the remote is an address of this host",
+        _ if error == errno::address_in_use() => "another program has the UDP port",
         _ => return None,
     })
 }
@@ -278,8 +279,9 @@ impl Fabric {
     ///
     /// # Errors
     ///
-    /// `EADDRINUSE` if `remote` is an address of this host; `EEXIST` if there is a cable to it; `ENOSPC` without a free port; `EMSGSIZE` if the underlay
-    /// carries no packets at all; `ENODEV` if it is gone; what the network layer has against the socket.
+    /// `EADDRNOTAVAIL` if `remote` is an address of this host; `EEXIST` if there is a cable to it; `ENOSPC` without a
+    /// free port; `EMSGSIZE` if the underlay carries no packets at all; `ENODEV` if it is gone; what the network layer has
+    /// against the socket, as `EADDRINUSE`.
     pub(crate) fn plug(
         self: &Arc<Self>,
         cx: &mut Cx<'_, Unlocked>,
@@ -291,7 +293,7 @@ impl Fabric {
     ) -> Result<PortNum> {
         capacity(underlay, remote)?;
         if underlay.is_local(remote) {
-            return Err(errno::address_in_use());
+            return Err(errno::address_not_available());
         }
         let endpoint = self.endpoint(cx, sleepable, underlay, remote)?;
         let path = Arc::new(Path::new(remote, HOPS, Some(underlay))?, GFP_KERNEL)?;
