@@ -4,6 +4,7 @@
 
 use crate::rules::{
     deliver,
+    exchange,
     operations,
     pair,
     post, //
@@ -24,19 +25,6 @@ use proto::transport::{
 };
 use wire::opcode::Operation;
 use wire::Mtu;
-
-/// Lets both send until neither does.
-fn exchange(one: &mut Node, two: &mut Node) {
-    loop {
-        let requests = one.poll_all(0);
-        deliver(two, &requests);
-        let answers = two.poll_all(0);
-        deliver(one, &answers);
-        if requests.is_empty() && answers.is_empty() {
-            break;
-        }
-    }
-}
 
 /// Lets the ACK timeout of a node run out.
 fn time_out(node: &mut Node) {

@@ -4,6 +4,7 @@
 
 use crate::rules::{
     deliver,
+    exchange,
     operations,
     pair,
     post,
@@ -48,19 +49,6 @@ fn aeths(packets: &Packets) -> Vec<(u32, u8)> {
 fn recvs(node: &mut Node, count: u32) {
     for _ in 0..count {
         node.host.post_recv(1000);
-    }
-}
-
-/// Lets both send until neither does.
-fn exchange(one: &mut Node, two: &mut Node) {
-    loop {
-        let packets = one.poll_all(0);
-        deliver(two, &packets);
-        let answers = two.poll_all(0);
-        deliver(one, &answers);
-        if packets.is_empty() && answers.is_empty() {
-            break;
-        }
     }
 }
 

@@ -90,6 +90,19 @@ pub(crate) fn deliver(to: &mut Node, packets: &[(TxSegment, Vec<u8>)]) {
     }
 }
 
+/// Lets both send until neither does.
+pub(crate) fn exchange(one: &mut Node, two: &mut Node) {
+    loop {
+        let packets = one.poll_all(0);
+        deliver(two, &packets);
+        let answers = two.poll_all(0);
+        deliver(one, &answers);
+        if packets.is_empty() && answers.is_empty() {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_fence_waits_for_the_reads_before_it() {
     let [mut one, mut two] = pair(|_| {});
