@@ -130,7 +130,7 @@ grew sib1/2 path_mig
 count_all /tmp/before
 echo "duplicate in qp=1" >$DEBUG/sib0/1/faults
 echo "duplicate in qp=1" >$DEBUG/sib1/1/faults
-run user connect sib0 sib1 1
+run user connect sib0 sib1 paths
 echo clear >$DEBUG/sib0/1/faults
 echo clear >$DEBUG/sib1/1/faults
 count_all /tmp/after
