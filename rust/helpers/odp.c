@@ -3,6 +3,7 @@
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 
 #include "odp.h"
@@ -70,17 +71,25 @@ int sib_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 va, u64 len,
 #endif
 }
 
-/* The kernel address of a page, NULL if it is not mapped. The mutex is locked. */
+/*
+ * The kernel address of a page; NULL if it is not mapped, or has none: that of memfd_secret() is the user's alone. The
+ * mutex is locked.
+ */
 void *sib_helper_odp_page(struct ib_umem_odp *odp, size_t index,
 			  bool *writable)
 {
 	unsigned long pfn =
 		odp->map.pfn_list[index << (odp->page_shift - PAGE_SHIFT)];
+	void *address;
+	u8 byte;
 
 	if (!(pfn & HMM_PFN_VALID))
 		return NULL;
+	address = page_address(hmm_pfn_to_page(pfn));
+	if (copy_from_kernel_nofault(&byte, address, sizeof(byte)))
+		return NULL;
 	*writable = pfn & HMM_PFN_WRITE;
-	return page_address(hmm_pfn_to_page(pfn));
+	return address;
 }
 
 void sib_helper_odp_dirty(void *page)

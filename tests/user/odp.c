@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define BYTES (256u << 10)
 #define PAGE 4096u
@@ -351,6 +354,76 @@ static void test_failures(void)
 	}
 }
 
+/* Memory that the kernel has no address of its own for. */
+static uint8_t *hidden_bytes(void)
+{
+	int file = syscall(SYS_memfd_secret, 0);
+	uint8_t *bytes;
+
+	if (file < 0 && errno == ENOSYS)
+		return NULL;
+	check(file >= 0, "memfd_secret: %m");
+	check(!ftruncate(file, BYTES), "ftruncate: %m");
+	bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	check(bytes != MAP_FAILED, "mmap: %m");
+	close(file);
+	memset(bytes, 3, BYTES);
+	return bytes;
+}
+
+/* Such memory is as good as none, wherever an operation finds it. */
+static void test_hidden(void)
+{
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	struct memory hidden[2];
+	struct ibv_wc wc;
+
+	check(!setrlimit(RLIMIT_MEMLOCK, &all), "setrlimit: %m");
+	for (int end = 0; end < 2; end++) {
+		struct device *device = &devices[end];
+
+		hidden[end].bytes = hidden_bytes();
+		if (!hidden[end].bytes)
+			return;
+		check(!ibv_reg_mr(device->pd, hidden[end].bytes, BYTES, 0) &&
+			      errno == EFAULT,
+		      "memory without an address is pinned");
+		hidden[end].mr = reg(device, hidden[end].bytes, BYTES,
+				     ALL_ACCESS);
+		expect_advice("no address",
+			      advise(device->pd, IBV_ADVISE_MR_ADVICE_PREFETCH,
+				     true, hidden[end].bytes, BYTES,
+				     hidden[end].mr->lkey), EFAULT);
+		expect_advice("no address, nothing to come",
+			      advise(device->pd,
+				     IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+				     true, hidden[end].bytes, BYTES,
+				     hidden[end].mr->lkey), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		for (int mine = 0; mine < 2; mine++) {
+			struct memory other =
+				memory_create(&devices[mine], ALL_ACCESS);
+
+			connect_ends();
+			post(i, mine ? &hidden[0] : &other,
+			     mine ? &other : &hidden[1]);
+			check(await(a.send_cq, &wc, DUE_MS) &&
+				      wc.status != IBV_WC_SUCCESS,
+			      "%s: uses memory without an address",
+			      ops[i].name);
+			disconnect_ends();
+			memory_destroy(&other);
+		}
+	}
+	for (int end = 0; end < 2; end++) {
+		for (size_t at = 0; at < BYTES; at++)
+			check(hidden[end].bytes[at] == 3,
+			      "memory without an address is written");
+		memory_destroy(&hidden[end]);
+	}
+}
+
 /* What is not there beside what may not be used, of one message: nothing is waited for, and the region can go while
  * the queue pair stays. */
 static void test_fault_beside(void)
@@ -433,6 +506,7 @@ int main(int argc, char **argv)
 	test_advice(&devices[1]);
 	test_absent();
 	test_failures();
+	test_hidden();
 	test_fault_beside();
 	test_gone();
 	device_close(&devices[0]);

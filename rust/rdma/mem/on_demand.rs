@@ -362,8 +362,8 @@ impl OnDemand {
     ///
     /// # Errors
     ///
-    /// `EFAULT` if there is no such memory, `EPERM` if it may not be written, `EINVAL` if its owner is gone,
-    /// `ENOMEM`, `EBUSY` if it changes all the time.
+    /// `EFAULT` if there is no such memory, or the kernel has no address for it, `EPERM` if it may not be written,
+    /// `EINVAL` if its owner is gone, `ENOMEM`, `EBUSY` if it changes all the time.
     pub fn fault(
         &self,
         offset: usize,
@@ -406,6 +406,7 @@ impl OnDemand {
         if mapped < 0 {
             return to_result(mapped);
         }
+        let mut result = Ok(());
         for (nth, entry) in entries.iter().enumerate() {
             let mut writable = false;
             // SAFETY: The mutex is locked, and the page is one of the range.
@@ -417,11 +418,14 @@ impl OnDemand {
                 // INVARIANT: The page stays until the notifier has cleared the entry, which needs the mutex. An
                 // entry that is replaced is one of the same page.
                 entry.store(page.expose_provenance() | flag, Release);
+            } else if fault {
+                // It has come, and is for the owner alone.
+                result = Err(EFAULT);
             }
         }
         // SAFETY: Locked above.
         unsafe { sib_bindings::sib_helper_odp_unlock(raw) };
-        Ok(())
+        result
     }
 }
 
