@@ -21,6 +21,7 @@ def _options():
         parser.add_argument(number, type=int, required=True)
     parser.add_argument("--icount", action="store_true")
     parser.add_argument("--plugin", action="store_true")
+    parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("script")
     parser.add_argument("arguments", nargs="*")
     return parser.parse_args()

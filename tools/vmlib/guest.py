@@ -32,8 +32,8 @@ class Guest:
         self.log = qemu.log(node)
         self.process = None
         # With a counter of instructions or a plugin it is to be seen from the beginning, and
-        # without emulation it boots soon enough.
-        plain = accel == "tcg" and not options.icount and not options.plugin
+        # without emulation it boots soon enough. One with parameters of its own is rare.
+        plain = accel == "tcg" and not options.icount and not options.plugin and not options.parameter
         self.kept = Kept(node, options) if plain else None
 
     def _mark(self, name):

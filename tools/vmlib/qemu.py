@@ -123,7 +123,7 @@ def command(node, options, accel):
     """The words that start guest `node`; its log goes to a file, the output of
     its script to standard output."""
     cpu = "host" if accel == "kvm" else "max,la57=off"
-    parameters = PARAMETERS
+    parameters = " ".join([PARAMETERS] + options.parameter)
     if accel == "tcg":
         khz = _ICOUNT_KHZ if options.icount else tsc.khz()
         parameters += f" tsc_early_khz={khz}"
