@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 #include <linux/in6.h>
+#include <linux/ipv6.h>
 #include <linux/netdevice.h>
 #include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
@@ -24,6 +25,9 @@ static bool sib_is_local_v6(struct net *net, const struct net_device *dev,
 {
 	struct in6_addr addr;
 
+	/* Without IPv6 nobody has made the table of its addresses. */
+	if (!ipv6_mod_enabled())
+		return false;
 	memcpy(&addr, address->bytes, sizeof(addr));
 	return ipv6_addr_loopback(&addr) || ipv6_chk_addr(net, &addr, dev, 0);
 }
