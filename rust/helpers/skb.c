@@ -144,9 +144,14 @@ bool sib_skb_is_of_pool(const struct sk_buff *skb)
 		       &sib_skb_pool_mark;
 }
 
-/* The size of the datagrams in the packet, 0 if it is one. */
+/*
+ * The size of the datagrams in the packet, 0 if it is one: a virtual machine may have handed over one that is to be cut
+ * into something else.
+ */
 u16 sib_helper_skb_gso_size(const struct sk_buff *skb)
 {
+	if (!(skb_shinfo(skb)->gso_type & SKB_GSO_UDP_L4))
+		return 0;
 	return skb_shinfo(skb)->gso_size;
 }
 
