@@ -12,6 +12,7 @@ use super::backlog::{
 };
 use super::{
     Path,
+    Receive,
     Skb, //
 };
 use core::pin::Pin;
@@ -32,15 +33,16 @@ const MAX_WAITING: u32 = 512;
 ///
 /// # Invariants
 ///
-/// `sk` is live as long as something is in the queue. What is in it has come by [`Self::put`].
+/// `sk` and `target` are live as long as something is in the queue. What is in it has come by [`Self::put`].
 #[pin_data]
-struct Lane {
+struct Lane<R> {
     sk: NonNull<bindings::sock>,
+    target: NonNull<R>,
     #[pin]
     queue: Opaque<bindings::sk_buff_head>,
 }
 
-impl Lane {
+impl<R> Lane<R> {
     fn put(&self, packet: Skb, path: Arc<Path>) {
         // SAFETY: The queue is initialised, and takes the only reference to the packet. The count of the path goes with it.
         unsafe {
@@ -63,36 +65,40 @@ impl Lane {
     }
 }
 
-// SAFETY: The queue has a lock of its own, and sending on a socket is thread-safe.
-unsafe impl Serve for Lane {
+// SAFETY: The queue has a lock of its own, sending on a socket is thread-safe, and the target is shared.
+unsafe impl<R: Receive> Serve for Lane<R> {
     unsafe fn serve(&self, count: u32) {
         for _ in 0..count {
             let Some((packet, path)) = self.take() else {
                 return;
             };
-            // What cannot be sent is lost on the way, as any datagram may be.
+            let datagrams = packet.datagrams();
             // SAFETY: The socket is live by the invariant; interrupts are on by the promise.
-            let _ = unsafe { path.send(self.sk, packet) };
+            if unsafe { path.send(self.sk, packet) }.is_err() {
+                // SAFETY: Live by the invariant.
+                unsafe { self.target.as_ref() }.unsent(datagrams);
+            }
         }
     }
 }
 
 /// The lanes of a socket, one for each processor.
-pub(super) struct Lanes(KVec<Pin<KBox<Backlog<Lane>>>>);
+pub(super) struct Lanes<R>(KVec<Pin<KBox<Backlog<Lane<R>>>>>);
 
-impl Lanes {
-    /// Makes those of `sk`. May sleep.
+impl<R: Receive> Lanes<R> {
+    /// Makes those of `sk`; `target` is told of what cannot be sent. May sleep.
     ///
     /// # Safety
     ///
-    /// The socket is live until [`Self::close`] has returned.
-    pub(super) unsafe fn new(sk: NonNull<bindings::sock>) -> Result<Self> {
+    /// Both are live until [`Self::close`] has returned.
+    pub(super) unsafe fn new(sk: NonNull<bindings::sock>, target: NonNull<R>) -> Result<Self> {
         let count = nr_cpu_ids() as usize;
         let mut lanes = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
             // INVARIANT: The queue is empty; the caller promises the rest.
             let lane = pin_init!(Lane {
                 sk,
+                target,
                 queue <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is valid for the call.
                     unsafe { sib_bindings::sib_helper_lane_init(slot) }

@@ -129,6 +129,12 @@ impl Packet {
         }
     }
 
+    /// The number of datagrams that this packet is.
+    #[inline]
+    pub fn datagrams(&self) -> usize {
+        self.len().div_ceil(self.datagram_len().max(1))
+    }
+
     #[inline]
     fn data(&self) -> *const u8 {
         // SAFETY: Live by the invariant.

@@ -52,6 +52,9 @@ pub trait Receive: Send + Sync + 'static {
     ///
     /// One call at a time for each socket.
     fn receive(&self, arrivals: &mut Arrivals<'_>, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
+
+    /// So many datagrams that were left to [another processor](UdpSocket::send_from) could not be sent.
+    fn unsent(&self, _datagrams: usize) {}
 }
 
 /// Where a datagram is from, and where it went.
@@ -181,7 +184,7 @@ where
 {
     sk: NonNull<bindings::sock>,
     hook: NonNull<Backlog<Hook<A>>>,
-    lanes: Lanes,
+    lanes: Lanes<<A as Deref>::Target>,
 }
 
 // SAFETY: A socket may be used and released by any task; `A` is `Send` and `Sync`.
@@ -251,14 +254,19 @@ where
         Ok(Self { sk, hook, lanes })
     }
 
-    /// Makes what a socket `sk` has for both directions.
-    fn equip(target: A, sk: NonNull<bindings::sock>) -> Result<(PinnedHook<A>, Lanes)> {
+    /// Makes what a socket `sk` has for both directions. The hook has to outlive the lanes.
+    fn equip(
+        target: A,
+        sk: NonNull<bindings::sock>,
+    ) -> Result<(PinnedHook<A>, Lanes<<A as Deref>::Target>)> {
         let pool = SkbPool::new()?;
         // INVARIANT: The caller lets the socket point to this.
         let hook = pin_init!(Hook { target, sk, pool });
         let hook = KBox::pin_init(Backlog::new(hook), GFP_KERNEL)?;
-        // SAFETY: The socket is live, and stays so until the lanes are closed.
-        let lanes = unsafe { Lanes::new(sk) }?;
+        let target = NonNull::from(&*hook.of.target);
+        // SAFETY: The socket is live, and stays so until the lanes are closed, as does the target, which is in place: the
+        // hook has it.
+        let lanes = unsafe { Lanes::new(sk, target) }?;
         Ok((hook, lanes))
     }
 
@@ -295,6 +303,8 @@ where
 
     /// Has `cpu` send `packet` along `path`, soon: it comes after those that were given to `cpu` before, whichever
     /// processor gives it.
+    ///
+    /// If it cannot be sent then, [`Receive::unsent`] is called.
     ///
     /// # Errors
     ///
@@ -511,7 +521,7 @@ mod tests {
     impl Sink {
         fn take(&self, packet: Received, ends: Ends) {
             let len = packet.len();
-            let count = len.div_ceil(packet.datagram_len().max(1));
+            let count = packet.datagrams();
             let good = packet
                 .contiguous()
                 .is_some_and(|data| data.iter().enumerate().all(|(i, &byte)| byte == i as u8))
@@ -760,6 +770,61 @@ mod tests {
             assert!(Arc::into_unique_or_drop(path).is_some());
         }
         assert!(Arc::into_unique_or_drop(nowhere).is_some());
+        Ok(())
+    }
+
+    /// Counts what another processor could not send.
+    #[pin_data]
+    struct Losses {
+        left: Atomic<i64>,
+        #[pin]
+        done: Completion,
+    }
+
+    impl Receive for Losses {
+        fn receive(&self, _: &mut Arrivals<'_>, _: Cx<'_, Unlocked>, _: IrqsOn<'_>) {}
+
+        fn unsent(&self, datagrams: usize) {
+            if self.left.fetch_sub(datagrams as i64, Full) == datagrams as i64 {
+                self.done.complete_all();
+            }
+        }
+    }
+
+    #[test]
+    fn another_processor_has_no_route() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let lo = loopback(&mut cx, sleepable)?;
+        let losses = Arc::pin_init(
+            pin_init!(Losses {
+                left: Atomic::new(1 + 16),
+                done <- Completion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let socket = UdpSocket::open(
+            &lo,
+            Version::V6,
+            0,
+            false,
+            losses.clone(),
+            &mut cx,
+            sleepable,
+        )?;
+        let nowhere = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+        let path = Arc::new(
+            Path::new(SocketAddr::new(nowhere, 9), 64, None)?,
+            GFP_KERNEL,
+        )?;
+        let cpu = other_cpu().unwrap_or(CpuId::current());
+        let irqs = sleepable.irqs_on();
+        socket.send_from(cpu, packet(10, 1)?, path.clone(), &mut cx, irqs)?;
+        let mut batch = packet(1024, 16)?;
+        assert!(batch.segment(1024).is_some());
+        socket.send_from(cpu, batch, path, &mut cx, irqs)?;
+        losses.done.wait_for_completion();
+        socket.close(&mut cx, sleepable);
+        assert_eq!(losses.left.load(Relaxed), 0);
         Ok(())
     }
 

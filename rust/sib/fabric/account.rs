@@ -45,7 +45,7 @@ drops! {
     Memory = "memory",
     /// To be sent, but too large, or without memory.
     Unsendable = "unsendable",
-    /// To be sent, but refused by the network layer.
+    /// Datagrams to be sent, but refused by the network layer.
     Network = "network",
 }
 
@@ -86,9 +86,8 @@ impl Traffic {
     }
 
     fn count(&self, batch: &Packet) {
-        let datagrams = batch.len().div_ceil(batch.datagram_len().max(1));
         self.batches.fetch_add(1, Relaxed);
-        self.datagrams.fetch_add(datagrams as u64, Relaxed);
+        self.datagrams.fetch_add(batch.datagrams() as u64, Relaxed);
     }
 }
 
@@ -114,8 +113,17 @@ impl Account {
 
     /// Counts a datagram, or a packet to be sent, that was dropped.
     pub(super) fn dropped(&self, cause: Dropped) {
+        self.add(cause, 1);
+    }
+
+    /// Counts datagrams that the network layer has refused.
+    pub(super) fn unsent(&self, datagrams: usize) {
+        self.add(Dropped::Network, datagrams as u64);
+    }
+
+    fn add(&self, cause: Dropped, amount: u64) {
         if let Some(counter) = self.drops.get(cause as usize) {
-            counter.fetch_add(1, Relaxed);
+            counter.fetch_add(amount, Relaxed);
         }
     }
 

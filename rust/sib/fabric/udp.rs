@@ -77,6 +77,10 @@ impl Receive for Hook {
     fn receive(&self, arrivals: &mut Arrivals<'_>, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         self.0.receive(arrivals, cx, irqs);
     }
+
+    fn unsent(&self, datagrams: usize) {
+        self.0.unsent(datagrams);
+    }
 }
 
 /// A socket of a fabric.
@@ -138,12 +142,13 @@ impl Way {
     ) {
         let Endpoint { socket, account } = &*self.endpoint;
         account.sent(&skb);
+        let datagrams = skb.datagrams();
         let sent = match cpu {
             Some(cpu) => socket.send_from(cpu, skb, self.path.clone(), cx, irqs),
             None => socket.send(skb, &self.path, cx, irqs),
         };
         if sent.is_err() {
-            account.dropped(Dropped::Network);
+            account.unsent(datagrams);
         }
     }
 }
@@ -521,5 +526,9 @@ impl Receive for Fabric {
                 packet.consume();
             }
         });
+    }
+
+    fn unsent(&self, datagrams: usize) {
+        self.account.unsent(datagrams);
     }
 }
