@@ -57,12 +57,25 @@ bool sib_helper_ib_device_is_called(const struct ib_device *device,
 	return len == strlen(own) && !memcmp(own, name, len);
 }
 
+/* Whether a worker handles the completions of a client in the kernel. */
+static bool polled_by_work(const struct ib_cq *cq)
+{
+	return cq->poll_ctx == IB_POLL_WORKQUEUE ||
+	       cq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE;
+}
+
 /* Waits for the worker that handles the completions of a client in the kernel, if it has one. */
 void sib_helper_ib_cq_flush(struct ib_cq *cq)
 {
-	if (cq->poll_ctx == IB_POLL_WORKQUEUE ||
-	    cq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+	if (polled_by_work(cq))
 		flush_work(&cq->work);
+}
+
+/* Has that worker have nothing to do any more. */
+void sib_helper_ib_cq_cancel(struct ib_cq *cq)
+{
+	if (polled_by_work(cq))
+		cancel_work_sync(&cq->work);
 }
 
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata)

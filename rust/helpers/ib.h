@@ -13,6 +13,7 @@ bool sib_helper_ib_device_is_accessible(struct ib_device *device);
 bool sib_helper_ib_device_is_called(const struct ib_device *device,
 				    const char *name, size_t len);
 void sib_helper_ib_cq_flush(struct ib_cq *cq);
+void sib_helper_ib_cq_cancel(struct ib_cq *cq);
 struct ib_ucontext *sib_helper_ib_udata_context(struct ib_udata *udata);
 int sib_helper_ib_is_udata_in_empty(struct ib_udata *udata);
 struct nlattr *sib_helper_nest_start(struct sk_buff *msg);

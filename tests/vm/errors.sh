@@ -31,6 +31,12 @@ step "Receives of a shared queue"
 run user shared -a sib0 -b sib1 -n $((${2:-150} / 5))
 step "A message that arrives just before the end"
 client lastword "udp=$([ "${1:-handoff}" != udp ]; echo $?)"
+step "A completion queue that goes before its interrupt has come"
+workers=/sys/devices/virtual/workqueue/cpumask
+everywhere=$(cat "$workers")
+echo 1 >"$workers"
+client latecall
+echo "$everywhere" >"$workers"
 step "Random traffic of a client in the kernel"
 client ledger "cases=${2:-150}" "least=$((${3:-0} / 10))"
 if grep -q ' register_kretprobe$' /proc/kallsyms; then

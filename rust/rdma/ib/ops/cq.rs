@@ -124,10 +124,18 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
         // SAFETY: May sleep.
         unsafe { kernel::bindings::synchronize_rcu() };
     }
-    // SAFETY: Nobody uses the object but upcalls, which do not look at the value, and it has a value.
+    {
+        // SAFETY: The object has a value, which is not taken before the end of this borrow.
+        let state = unsafe { CqObj::<D>::get(cq) };
+        state.link.close(&mut cx, s);
+    }
+    // A handler that was called in an interrupt may have queued the work after ib_free_cq() has cancelled it. What the
+    // work does is to poll, and to arm the queue.
+    // SAFETY: May sleep, and no handler is called any more. The work of a queue that has one was made with it.
+    unsafe { bindings::sib_helper_ib_cq_cancel(cq) };
+    // SAFETY: Nobody uses the object, and it has a value.
     let state = unsafe { CqObj::<D>::take(cq) };
     D::destroy_cq(cx.reborrow(), s, &state.cq);
-    state.link.close(&mut cx, s);
     0
 }
 
