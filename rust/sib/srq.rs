@@ -212,15 +212,12 @@ impl Srq {
             return Taken::Spoilt;
         }
         let taken = state.queue.take(entry);
-        match taken {
-            Taken::None => return taken,
-            Taken::Spoilt => {
-                state.broken = true;
-                self.failed.store(true, Relaxed);
-                return taken;
-            }
-            Taken::Whole => {}
+        if taken == Taken::Spoilt {
+            state.broken = true;
+            self.failed.store(true, Relaxed);
+            return taken;
         }
+        // Also if there was none: all may have been taken before the limit was set, and the client posts when it is told.
         if state.limit != 0 && state.queue.len() < state.limit {
             // The event comes once for each time that the limit is set.
             state.limit = 0;

@@ -595,6 +595,25 @@ static void test_srq_limit(const char *test)
 	bench_destroy(&bench);
 }
 
+/* A queue that is empty when the limit is set: its owner waits for the event, and posts then. */
+static void test_srq_limit_late(const char *test)
+{
+	begin(true);
+	end_connect(&bench.a, &bench.b, &default_path);
+	set_limit(bench.b.srq, 1);
+	expect_event(test, &devices[1], -1);
+	post_sends(&bench, SEND, 1);
+	expect_of(test, &devices[1], IBV_EVENT_SRQ_LIMIT_REACHED,
+		  bench.b.srq);
+	check(limit_of(bench.b.srq) == 0, "%s: limit %u after the event", test,
+	      limit_of(bench.b.srq));
+	expect_event(test, &devices[1], -1);
+	post_recvs(&bench, &bench.b, RECV, 1, RECV_BYTES);
+	expect(test, bench.b.recv_cq, RECV, IBV_WC_SUCCESS);
+	expect(test, bench.a.send_cq, SEND, IBV_WC_SUCCESS);
+	bench_destroy(&bench);
+}
+
 /* A queue is made without a limit: what stands in its attributes means nothing then, as the manual of libibverbs says. */
 static void test_no_limit(const char *test)
 {
@@ -691,6 +710,7 @@ static const struct {
 	{ "lost completions", test_lost },
 	{ "queue pair of an overrun queue", test_latecomer },
 	{ "limit of a shared receive queue", test_srq_limit },
+	{ "limit of an empty shared receive queue", test_srq_limit_late },
 	{ "no limit at first", test_no_limit },
 	{ "error of a shared receive queue", test_srq_error },
 	{ "queue pair of a broken shared receive queue", test_srq_latecomer },
