@@ -47,12 +47,15 @@ handler_cpus() {
 	sed -n 's/.*\[0*\([0-9]\{1,3\}\)\].* comp_handler: .*/\1/p' $TRACING/trace
 }
 
-# vectors_checked: completion handlers run on the CPUs of their vectors, which a probe of the kernel tells.
+# vectors_checked: completion handlers run on the CPUs of their vectors, and queues end without waiting for RCU, which
+# takes many milliseconds each. Probes of the kernel tell.
 vectors_checked() {
 	echo 'p:comp_handler ib_uverbs_comp_handler' >$TRACING/kprobe_events || fail "no probe of the handler"
-	echo 1 >$TRACING/events/kprobes/comp_handler/enable
+	echo 'p:grace_period synchronize_rcu' >>$TRACING/kprobe_events || fail "no probe of RCU"
+	echo 1 >$TRACING/events/kprobes/enable
 	user queues sib0 sib1 vectors >/tmp/vectors || fail "status $? of queues"
-	echo 0 >$TRACING/events/kprobes/comp_handler/enable
+	echo 0 >$TRACING/events/kprobes/enable
+	! grep '^ *queues-.* grace_period: ' $TRACING/trace || fail "completion queues wait for RCU"
 	paste -d ' ' /tmp/vectors <(handler_cpus) | tee /tmp/handlers
 	# Vector 0 has no CPU of its own, vector n has CPU n - 1, if there is one.
 	awk -v cpus="$(nproc)" '

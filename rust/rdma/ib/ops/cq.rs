@@ -117,7 +117,10 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
     // SAFETY: The operation may sleep.
     let (mut cx, s) = unsafe { task() };
     // SAFETY: The object is alive.
-    if unsafe { (*cq).poll_ctx } == bindings::ib_poll_context_IB_POLL_SOFTIRQ {
+    let (poll_ctx, wc) = unsafe { ((*cq).poll_ctx, (*cq).wc) };
+    // Only queues that ib_core polls have room for what it has polled. All others, and so all of users, are of this kind by
+    // its number alone, which is zero.
+    if poll_ctx == bindings::ib_poll_context_IB_POLL_SOFTIRQ && !wc.is_null() {
         // ib_free_cq() has waited until what polls in a softirq says that it is done, but it arms the queue once
         // more after that. A softirq is a read-side critical section of RCU.
         //
