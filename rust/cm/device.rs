@@ -230,6 +230,7 @@ impl Ends {
         Some(Ways {
             primary: path(&state.primary)?,
             alternate: state.alternate.as_ref().and_then(path),
+            is_heard: !state.is_unheard,
         })
     }
 

@@ -264,6 +264,8 @@ impl Conn {
             .alternate
             .filter(|known| still.is_some_and(|still| is_way_of(&still, known)));
         self.go_over(path, actions);
+        // That news may have been quicker, and does not come again.
+        self.is_settled = ways.is_heard;
         Ok(())
     }
 

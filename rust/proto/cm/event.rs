@@ -149,6 +149,8 @@ pub struct Ways {
     pub primary: Path,
     /// The other one, if there is one.
     pub alternate: Option<Path>,
+    /// The peer has been heard on the one in use.
+    pub is_heard: bool,
 }
 
 /// What is wrong with the local end of a path.

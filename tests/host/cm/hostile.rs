@@ -134,6 +134,7 @@ proptest! {
                     let ways = Ways {
                         primary: path(number),
                         alternate: other.map(path),
+                        is_heard: other.is_none(),
                     };
                     let has_moved = pair.conns[end].state().has_queue_pair();
                     let before = *pair.conns[end].primary();

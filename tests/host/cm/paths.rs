@@ -506,6 +506,7 @@ fn ways(of_active: bool, number: u8, alternate: Option<u8>) -> Ways {
     Ways {
         primary: way(number),
         alternate: alternate.map(way),
+        is_heard: false,
     }
 }
 
@@ -568,6 +569,23 @@ fn the_news_of_a_migration_is_late() {
     assert_eq!(pair.told(P), [Notice::Migrated(ways.primary)]);
     assert_eq!(pair.conns[P].primary(), &ways.primary);
     assert_eq!(pair.conns[P].alternate(), Some(&path(2).reversed()));
+}
+
+/// The peer has been heard on the new path before this end is told of the migration: there is no other news of that.
+#[test]
+fn the_peer_is_heard_before_the_news_of_a_migration() {
+    let mut pair = Pair::loaded();
+    pair.step(A, Event::Confirmed);
+    pair.step(
+        A,
+        Event::Moved(&Ways {
+            is_heard: true,
+            ..ways(true, 1, None)
+        }),
+    );
+    assert_eq!(pair.told(A), [Notice::Migrated(path(1))]);
+    pair.offer(0);
+    assert_eq!(pair.take(A).attr_id(), attr::LAP);
 }
 
 /// A queue pair goes over while its connection ends: what is sent from then on goes the new way, and what comes by it is

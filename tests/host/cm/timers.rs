@@ -285,6 +285,7 @@ fn another_path_takes_another_time() {
                     ..*alternate
                 },
                 alternate: None,
+                is_heard: false,
             };
             pair.step(end, Event::Moved(&ways));
             let _ = pair.told(end);

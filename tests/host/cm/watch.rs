@@ -260,6 +260,7 @@ impl End {
         let ways = Ways {
             primary,
             alternate: None,
+            is_heard: false,
         };
         with_log!(self, |watched, env, log| watched.migrated(&ways, env, log))
     }

@@ -52,8 +52,8 @@ pub(super) enum Happening {
     /// A datagram comes, by the path of this number.
     Received(MadId, u8),
     Tick,
-    /// The queue pair has these paths.
-    Moved(u8, Option<u8>),
+    /// The queue pair has these paths, and may have heard its peer by the first.
+    Moved(u8, Option<u8>, bool),
     Confirmed,
 }
 
@@ -203,10 +203,11 @@ impl Book {
                 now = conn.deadline().unwrap_or_default();
                 Event::Tick
             }
-            Happening::Moved(primary, alternate) => {
+            Happening::Moved(primary, alternate, is_heard) => {
                 ways = Ways {
                     primary: seen(primary),
                     alternate: alternate.map(seen),
+                    is_heard,
                 };
                 Event::Moved(&ways)
             }

@@ -344,7 +344,7 @@ impl World {
         if let Some(left) = late.migrated.checked_sub(1) {
             next.late[end].migrated = left;
             let pair = self.pairs[end];
-            let moved = Happening::Moved(pair.primary, pair.alternate);
+            let moved = Happening::Moved(pair.primary, pair.alternate, late.confirmed);
             if next.step(book, end, moved, bounds).is_some() {
                 out.push((Cause::HearsOfMigration(end), next));
             }
