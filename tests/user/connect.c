@@ -783,6 +783,7 @@ int main(int argc, char **argv)
 	if (argc == 4)
 		rounds = atoi(argv[3]);
 	test_arguments(listener);
+	test_untold();
 	for (int round = 0; round < rounds; round++) {
 		establish(listener, false);
 		part();

@@ -14,6 +14,7 @@ struct sib_cm_send_req request(uint32_t id, const char *text);
 
 /* Each with one thing wrong; and anything. */
 void test_arguments(uint32_t listener);
+void test_untold(void);
 void test_noise(uint32_t listener);
 
 #endif

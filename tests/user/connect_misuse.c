@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Of rdma_cm, and of ib_cm's own. */
@@ -14,6 +17,8 @@
 #define IB_CM_SERVICE 0x0200000000000001ull
 #define NOISE 20000
 #define IDS 8
+#define UNTOLD_SERVICE (SERVICE + 3)
+#define UNTOLD 5000
 
 void test_arguments(uint32_t listener)
 {
@@ -73,6 +78,47 @@ void test_arguments(uint32_t listener)
 	check(command(&active, SIB_CM_IOC_GET_EVENT, &event) == EAGAIN,
 	      "an event of nothing");
 	check(!fcntl(active.fd, F_SETFL, 0), "fcntl: %m");
+}
+
+static _Atomic uint32_t untold;
+
+/* Has identifiers listen that nobody has been told of. */
+static void *guess(void *side)
+{
+	struct sib_cm_listen it = { .service_id = UNTOLD_SERVICE };
+
+	while ((it.id = untold))
+		command(side, SIB_CM_IOC_LISTEN, &it);
+	return NULL;
+}
+
+/* They cannot be written to where the program says, and nothing is left of them. */
+void test_untold(void)
+{
+	struct sib_cm_create_id *create =
+		mmap(NULL, sizeof(*create), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int kept = active.fd;
+	pthread_t thread;
+
+	check(create != MAP_FAILED, "mmap: %m");
+	create->guid = active.guid;
+	check(!mprotect(create, sizeof(*create), PROT_READ), "mprotect: %m");
+	active.fd = open("/dev/sib_cm", O_RDWR | O_CLOEXEC);
+	check(active.fd >= 0, "cannot open /dev/sib_cm: %m");
+	/* The first ones of a file. */
+	untold = 1;
+	check(!pthread_create(&thread, NULL, guess, &active), "no thread");
+	for (int i = 0; i < UNTOLD; i++, untold++)
+		check(command(&active, SIB_CM_IOC_CREATE_ID, create) == EFAULT,
+		      "an identifier is written");
+	untold = 0;
+	check(!pthread_join(thread, NULL), "the thread does not end");
+	close(active.fd);
+	active.fd = kept;
+	check(!munmap(create, sizeof(*create)), "munmap: %m");
+	destroy(&active,
+		listen_on(&active, UNTOLD_SERVICE, SIB_CM_CONNECTIONS, 0));
 }
 
 void test_noise(uint32_t listener)

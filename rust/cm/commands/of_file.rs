@@ -26,7 +26,7 @@ pub(crate) fn run(
     call: Call<'_>,
 ) -> Result<isize> {
     match call.number() {
-        abi::CREATE_ID => create_id(session, call)?,
+        abi::CREATE_ID => create_id(session, &mut cx, s, call)?,
         abi::DESTROY_ID => destroy_id(session, &mut cx, s, &call.read()?)?,
         abi::GET_EVENT => {
             let (age, event) = session.next_event(call.nonblocking())?;
@@ -46,7 +46,12 @@ pub(crate) fn run(
     Ok(0)
 }
 
-fn create_id(session: &Arc<Session>, call: Call<'_>) -> Result {
+fn create_id(
+    session: &Arc<Session>,
+    cx: &mut Cx<'_, Unlocked>,
+    s: Sleepable<'_>,
+    call: Call<'_>,
+) -> Result {
     let mut create: abi::CreateId = call.read()?;
     if create.id != 0 || create.reserved != 0 {
         return Err(EINVAL);
@@ -62,7 +67,8 @@ fn create_id(session: &Arc<Session>, call: Call<'_>) -> Result {
     })?;
     create.id = id;
     call.write(&create).inspect_err(|_| {
-        let _ = session.ids.lock().remove(id);
+        // Another thread may have guessed it, and have it stand for something.
+        let _ = end_id(session, cx, s, id);
     })
 }
 
@@ -75,9 +81,14 @@ fn destroy_id(
     if destroy.reserved != 0 {
         return Err(EINVAL);
     }
-    let entry = session.ids.lock().remove(destroy.id)?;
+    end_id(session, cx, s, destroy.id)
+}
+
+/// Forgets an identifier, and ends what it stands for.
+fn end_id(session: &Session, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>, id: u32) -> Result {
+    let entry = session.ids.lock().remove(id)?;
     session.end(cx, s, entry);
-    session.forget_events(destroy.id);
-    session.refuse_requests(cx, s, destroy.id);
+    session.forget_events(id);
+    session.refuse_requests(cx, s, id);
     Ok(())
 }
