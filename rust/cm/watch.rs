@@ -591,10 +591,16 @@ impl Watch {
             return Verdict::Pass;
         }
         let mut table = self.table.lock();
-        match self.of_qp(cx, s, &mut table, device, qpn) {
-            Some(entry) if !entry.watched.is_foreign() => withhold(),
-            Some(_) | None => Verdict::Pass,
+        let Some(entry) = self.of_qp(cx, s, &mut table, device, qpn) else {
+            return Verdict::Pass;
+        };
+        let ends = device.ends(cx, s);
+        // Its owner may have named a path since somebody looked last.
+        let is_foreign = self.attend(cx, s, entry, &ends, |watched, _, _, _| watched.is_foreign());
+        if is_foreign {
+            return Verdict::Pass;
         }
+        withhold()
     }
 
     /// Has all connections do what is due, and sets the clock.

@@ -503,9 +503,9 @@ impl Watched {
         Ok(())
     }
 
-    /// The queue pair has gone over, and has these paths now. Returns whether it was to a path that was loaded here. It
-    /// is no news that the path in use is the one that is known: that has been seen with an earlier migration, or the
-    /// migration was one of an earlier connection.
+    /// The queue pair has gone over, and has these paths now. Returns whether it was to a path that was loaded here, and
+    /// not by somebody else who manages them. It is no news that the path in use is the one that is known: that has been
+    /// seen with an earlier migration, or the migration was one of an earlier connection.
     pub fn migrated(&mut self, ways: &Ways, env: &Env<'_>, hands: &mut dyn Hands) -> bool {
         if is_way_of(&ways.primary, self.primary()) {
             return false;
@@ -513,10 +513,11 @@ impl Watched {
         let conn = self.conn.as_ref();
         let is_ours = conn.is_some_and(|conn| conn.known(&ways.primary).is_some());
         let followed = is_ours && self.drive(Event::Moved(ways), env, hands).is_ok();
+        // Somebody else who manages the paths may go to one that is known here.
         self.is_foreign |= !followed;
         self.next = env.now.after(START);
         self.question = None;
-        followed
+        !self.is_foreign
     }
 
     /// The peer has been heard on the path that the queue pair has gone over to.

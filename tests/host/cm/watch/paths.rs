@@ -204,6 +204,20 @@ fn a_queue_pair_that_its_owner_manages() {
     assert!(p.sent.is_empty() && p.loaded.is_empty());
 }
 
+/// From then on the paths are its own, also one that is known here. What ends the connection still goes by the one in use.
+#[test]
+fn an_owner_that_begins_to_manage_paths() {
+    let (mut a, mut p) = (End::established(true), End::established(false));
+    load(&mut a, &mut p, 1, 0, 1);
+    assert!(a.migrate() && p.migrate());
+    for (end, back) in [(&mut a, path(0)), (&mut p, path(0).reversed())] {
+        end.watched.leave();
+        assert!(!end.migrate_to(back));
+        assert!(end.watched.is_foreign());
+        assert_eq!(end.watched.primary(), &back);
+    }
+}
+
 #[test]
 fn a_peer_that_has_refused_paths_for_good() {
     let mut a = End::new(true);
