@@ -113,7 +113,12 @@ pub(super) fn plan(
     new: &QpConfig,
 ) -> Result<Change, ModifyError> {
     if !mask.contains(AttrMask::PATH_MIG_STATE) {
-        return Ok(Change::None);
+        // The peer may go over to the path that there is at any moment.
+        return if mask.contains(AttrMask::ALT_PATH) && old.mig_state == MigState::Armed {
+            Err(ModifyError::Migration)
+        } else {
+            Ok(Change::None)
+        };
     }
     match (old.mig_state, new.mig_state) {
         (MigState::Migrated, MigState::Migrated) => Ok(Change::None),

@@ -169,6 +169,23 @@ fn consumers_have_the_ways_of_the_table() {
 }
 
 #[test]
+fn an_armed_end_keeps_its_path() {
+    let mut world = world(QpType::Rc, MigState::Armed);
+    let node = &mut world.nodes[0];
+    let before = *node.qp.config();
+    let config = QpConfig {
+        alternate: Some(alternate(1, ALTERNATE)),
+        ..before
+    };
+    assert_ne!(config.alternate, before.alternate);
+    assert_eq!(
+        node.modify(QpState::Rts, AttrMask::ALT_PATH, &config),
+        Err(ModifyError::Migration)
+    );
+    assert_eq!(node.qp.config().alternate, before.alternate);
+}
+
+#[test]
 fn rearm_wants_a_path_and_a_queue_pair_that_sends() {
     let mut world = world(QpType::Rc, MigState::Migrated);
     let node = &mut world.nodes[0];
