@@ -112,13 +112,12 @@ pub(super) fn plan(
     old: &QpConfig,
     new: &QpConfig,
 ) -> Result<Change, ModifyError> {
+    // The peer may go over to the path that there is at any moment, and knows of no other.
+    if mask.contains(AttrMask::ALT_PATH) && old.mig_state == MigState::Armed {
+        return Err(ModifyError::Migration);
+    }
     if !mask.contains(AttrMask::PATH_MIG_STATE) {
-        // The peer may go over to the path that there is at any moment.
-        return if mask.contains(AttrMask::ALT_PATH) && old.mig_state == MigState::Armed {
-            Err(ModifyError::Migration)
-        } else {
-            Ok(Change::None)
-        };
+        return Ok(Change::None);
     }
     match (old.mig_state, new.mig_state) {
         (MigState::Migrated, MigState::Migrated) => Ok(Change::None),

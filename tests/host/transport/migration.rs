@@ -173,16 +173,24 @@ fn an_armed_end_keeps_its_path() {
     let mut world = world(QpType::Rc, MigState::Armed);
     let node = &mut world.nodes[0];
     let before = *node.qp.config();
-    let config = QpConfig {
-        alternate: Some(alternate(1, ALTERNATE)),
-        ..before
-    };
-    assert_ne!(config.alternate, before.alternate);
-    assert_eq!(
-        node.modify(QpState::Rts, AttrMask::ALT_PATH, &config),
-        Err(ModifyError::Migration)
-    );
-    assert_eq!(node.qp.config().alternate, before.alternate);
+    for (mask, mig_state) in [
+        (AttrMask::ALT_PATH, MigState::Armed),
+        (MIGRATION, MigState::Migrated),
+        (MIGRATION, MigState::Rearm),
+    ] {
+        let config = QpConfig {
+            alternate: Some(alternate(1, ALTERNATE)),
+            mig_state,
+            ..before
+        };
+        assert_ne!(config.alternate, before.alternate);
+        assert_eq!(
+            node.modify(QpState::Rts, mask, &config),
+            Err(ModifyError::Migration)
+        );
+        assert_eq!(node.qp.config().alternate, before.alternate);
+        assert_eq!(state(node), MigState::Armed);
+    }
 }
 
 #[test]
