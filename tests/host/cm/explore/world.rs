@@ -69,6 +69,8 @@ struct Consumer {
 struct Late {
     migrated: u8,
     confirmed: bool,
+    /// The peer has been heard since the last migration, of which there is news to come.
+    heard: bool,
 }
 
 /// What must not be.
@@ -343,12 +345,16 @@ impl World {
         let mut next = *self;
         if let Some(left) = late.migrated.checked_sub(1) {
             next.late[end].migrated = left;
+            next.late[end].heard &= left > 0;
             let pair = self.pairs[end];
-            let moved = Happening::Moved(pair.primary, pair.alternate, late.confirmed);
+            let moved = Happening::Moved(pair.primary, pair.alternate, late.heard);
             if next.step(book, end, moved, bounds).is_some() {
                 out.push((Cause::HearsOfMigration(end), next));
             }
-        } else if late.confirmed || !bounds.rules.settled {
+        }
+        // What is heard may overtake the news of the migration.
+        if late.confirmed || (late.migrated == 0 && !bounds.rules.settled) {
+            let mut next = *self;
             next.late[end].confirmed = false;
             let _ = next.step(book, end, Happening::Confirmed, bounds);
             if next != *self {
@@ -443,6 +449,7 @@ impl World {
                 }
                 // Its packets come by the new path, so it has followed.
                 next.late[end].confirmed = true;
+                next.late[end].heard = next.late[end].migrated > 0;
             } else if sender.migration == Migration::Migrated
                 && pair.follows(sender.primary, bounds.rules)
             {
@@ -463,6 +470,7 @@ impl World {
         self.pairs[end].migrate();
         self.late[end].migrated += 1;
         self.late[end].confirmed = false;
+        self.late[end].heard = false;
     }
 
     /// The same without what is under way.
