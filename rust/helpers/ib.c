@@ -23,9 +23,10 @@ bool sib_helper_ib_device_try_get(struct ib_device *device)
 	return ib_device_try_get(device);
 }
 
+/* Also while it is moved to another network namespace, when nobody can get a reference to it. */
 bool sib_helper_ib_device_registered(struct ib_device *device)
 {
-	return refcount_read(&device->refcount) != 0;
+	return device_is_registered(&device->dev);
 }
 
 /* So many entries ib_core has room for. The port is one of the device, whose registration has begun. */

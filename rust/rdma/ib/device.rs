@@ -124,7 +124,7 @@ impl DeviceRef {
         unsafe { bindings::ib_unregister_device(self.0.as_ptr()) };
     }
 
-    /// Whether the device is registered right now.
+    /// Whether the device is registered, or is being moved to another network namespace.
     pub(super) fn is_registered(&self) -> bool {
         // SAFETY: The memory is alive by the invariant.
         unsafe { bindings::sib_helper_ib_device_registered(self.0.as_ptr()) }
@@ -244,7 +244,7 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
         // SAFETY: As above.
         let _parent = unsafe { ptr::read(&this.parent) };
         // SAFETY: The device is alive until `dealloc_driver` has run.
-        let device = Device::<D>::new(unsafe { DeviceRef::new(this.raw) });
+        let device = Device::<D>::new(unsafe { DeviceRef::new(this.raw) }, link.clone());
         let ops = bindings::ib_device_ops {
             owner: this.registrar.module().as_ptr(),
             ..OpsTable::<D>::OPS
@@ -303,13 +303,15 @@ impl<D: Driver> Drop for UnregisteredDevice<'_, D> {
 /// A device that has been registered, and may have been removed since.
 pub struct Device<D: Driver> {
     raw: DeviceRef,
+    link: Arc<DeviceLink>,
     driver: PhantomData<D>,
 }
 
 impl<D: Driver> Device<D> {
-    fn new(raw: DeviceRef) -> Self {
+    fn new(raw: DeviceRef, link: Arc<DeviceLink>) -> Self {
         Self {
             raw,
+            link,
             driver: PhantomData,
         }
     }
@@ -330,24 +332,14 @@ impl<D: Driver> Device<D> {
 
     /// Removes the device soon. For callers that hold locks of the network stack.
     pub fn unregister_queued(&self, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        let raw = self.raw.0.as_ptr();
         // SAFETY: The device has been registered as one of `D`, so it has its value until it is removed.
         unsafe { self.raw.end::<D>(cx, s) };
-        // SAFETY: The memory is alive by the invariant of `DeviceRef`.
-        if !unsafe { bindings::sib_helper_ib_device_try_get(raw) } {
-            return;
-        }
-        // SAFETY: The device is registered while we have the reference, which is given back then. The module
-        // waits in the removal of its registrar until the work is done.
-        unsafe {
-            bindings::ib_unregister_device_queued(raw);
-            bindings::ib_device_put(raw);
-        }
+        self.link.doom();
     }
 }
 
 impl<D: Driver> Clone for Device<D> {
     fn clone(&self) -> Self {
-        Self::new(self.raw.clone())
+        Self::new(self.raw.clone(), self.link.clone())
     }
 }

@@ -227,7 +227,15 @@ unsafe extern "C" fn added<D: Driver>(device: *mut bindings::ib_device) -> c_int
     // SAFETY: The module has one registrar at a time, which is in `CURRENT` as long as there are devices. So this is one
     // of `D`, and has its value from before the registration until after it was taken from its clients.
     let state = unsafe { DeviceObj::<D>::get(device) };
+    // SAFETY: The operation may sleep.
+    let s = unsafe { Sleepable::new() };
+    // SAFETY: ib_core ends a name by a zero, and does not change it during this call.
+    let name = unsafe { CStr::from_char_ptr((&raw const (*device).name).cast()) };
+    // A device that comes from another network namespace may have got another name there, and has missed what came on the
+    // way.
+    D::renamed(s, &state.handle, name);
     D::arrived(&state.handle);
+    state.link.catch_up();
     0
 }
 

@@ -31,6 +31,8 @@ pub(in crate::ib) struct DeviceLink {
     ports: u32,
     /// An event came before clients could be told.
     missed: Atomic<bool>,
+    /// The device is to be removed.
+    is_doomed: Atomic<bool>,
 }
 
 // SAFETY: The pointer is used by thread-safe upcalls alone, and only while it is alive.
@@ -55,6 +57,7 @@ impl DeviceLink {
                 raw,
                 ports,
                 missed: Atomic::new(false),
+                is_doomed: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -70,11 +73,21 @@ impl DeviceLink {
         DeviceUpcall(self.clone())
     }
 
-    /// Makes ib_core read everything again if an event came too early for it.
+    /// Makes up for what came while nobody could get a reference to the device: ib_core reads everything again, or
+    /// removes it.
     ///
-    /// ib_core fills its caches before it registers the device, and takes events only afterwards.
+    /// ib_core fills its caches before it registers the device, and takes events only afterwards. It takes none either
+    /// while it moves the device to another network namespace.
     pub(in crate::ib) fn catch_up(&self) {
         self.with_registered(|| ());
+    }
+
+    /// Has ib_core remove the device soon: one that is being moved to another network namespace when it has come to
+    /// clients again.
+    pub(in crate::ib) fn doom(&self) {
+        // If the move ends right now, either this or `catch_up` sees the other one's write.
+        self.is_doomed.xchg(true, Full);
+        self.catch_up();
     }
 
     /// Hands the event to ib_core, or notes that one was missed.
@@ -91,7 +104,7 @@ impl DeviceLink {
         self.catch_up();
     }
 
-    /// Runs `f` while the device is registered, after making up for missed events; `false` if it is not.
+    /// Runs `f` while the device is registered, after making up for what was missed; `false` if it is not.
     fn with_registered(&self, f: impl FnOnce()) -> bool {
         let Some(_pass) = self.gate.enter() else {
             return true;
@@ -105,6 +118,11 @@ impl DeviceLink {
                 self.dispatch(port, PortEvent::PkeyChange);
                 self.dispatch(port, PortEvent::ClientReregister);
             }
+        }
+        if self.is_doomed.xchg(false, Full) {
+            // SAFETY: The device is registered while we have the reference. The module waits in the removal of its
+            // registrar until the work is done.
+            unsafe { bindings::ib_unregister_device_queued(self.raw) };
         }
         f();
         // SAFETY: Gives back the reference that `sib_helper_ib_device_try_get` took.
