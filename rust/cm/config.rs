@@ -49,6 +49,7 @@ use proto::cm::watch::{
 };
 use proto::cm::LONGEST;
 use rdma::configfs;
+use rdma::module;
 use wire::{
     Gid,
     Lid,
@@ -92,6 +93,7 @@ impl GroupOperations for Hcas {
     type Child = Hca;
 
     fn make_group(&self, name: &CStr) -> Result<impl PinInit<Group<Hca>, Error>> {
+        module::check_loaded(&crate::MODULE)?;
         let kind = configfs_attrs! {
             container: Group<Hca>,
             data: Hca,

@@ -67,9 +67,9 @@ macro_rules! this_module {
     }};
 }
 
-/// Says whether a file of the module may be opened: with `ENODEV` not while it is being loaded. If that fails the module
-/// goes, whatever is open.
-pub(crate) fn check_loaded(module: &'static ThisModule) -> Result {
+/// Says whether a file of the module may be opened, or a folder made: with `ENODEV` not while it is being loaded. If that
+/// fails the module goes, whatever there is.
+pub fn check_loaded(module: &'static ThisModule) -> Result {
     // SAFETY: The caller is a part of the module, so it is there.
     let is_loaded = unsafe { sib_bindings::sib_helper_module_is_loaded(module.as_ptr()) };
     is_loaded.then_some(()).ok_or(ENODEV)

@@ -66,6 +66,7 @@ use kernel::{
     new_mutex, //
 };
 use rdma::configfs;
+use rdma::module;
 use rdma::net::NetDevice;
 use rdma::new_work;
 use rdma::sync::{
@@ -213,6 +214,7 @@ impl GroupOperations for Cables {
     type Child = Cable;
 
     fn make_group(&self, name: &CStr) -> Result<impl PinInit<Group<Cable>, Error>> {
+        module::check_loaded(&crate::MODULE)?;
         let kind = configfs_attrs! {
             container: Group<Cable>,
             data: Cable,

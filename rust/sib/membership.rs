@@ -52,6 +52,7 @@ use kernel::{
 };
 use proto::sm::Assignment;
 use rdma::configfs;
+use rdma::module;
 use rdma::new_work;
 use rdma::sync::{
     Cx,
@@ -166,6 +167,7 @@ impl GroupOperations for Partitions {
     type Child = Folder;
 
     fn make_group(&self, name: &CStr) -> Result<impl PinInit<Group<Folder>, Error>> {
+        module::check_loaded(&crate::MODULE)?;
         let kind = configfs_attrs! {
             container: Group<Folder>,
             data: Folder,

@@ -174,11 +174,15 @@ impl Module for Loaded {
         let registry = unsafe { Registry::new() };
         let watcher = Watcher::new(Peers::new(sleepable)?);
         let watcher = Notifier::register(watcher, &mut cx, sleepable)?;
+        let config = config::register(sleepable)?;
+        let partitions = membership::register(sleepable)?;
+        // The last to fail: HCAs that there were already would go after what they use.
+        let link = ib::Registration::new(module, sleepable)?;
         let loaded = Self {
-            link: Some(ib::Registration::new(module, sleepable)?),
+            link: Some(link),
             watcher: Some(watcher),
-            config: Some(config::register(sleepable)?),
-            partitions: Some(membership::register(sleepable)?),
+            config: Some(config),
+            partitions: Some(partitions),
             _registry: registry,
         };
         // Nothing fails from now on, so what this begins is ended.
