@@ -81,10 +81,10 @@ impl Manager for Desk {
         s: Sleepable<'_>,
         adapter: Adapter,
     ) -> Result<Arc<Device>> {
-        let level = self.0.policies.level_of(&adapter);
         let device = Arc::new(Device::new(adapter), GFP_KERNEL)?;
-        level.set(&device);
         self.0.add_device(device.clone())?;
+        // From here on who changes it finds the device.
+        self.0.policies.level_of(&device.adapter).set(&device);
         let announced = device.announce(&mut cx, s, PortCaps::CM, PortCaps::NONE);
         if announced.is_err() {
             // Programs may have found it meanwhile.
