@@ -264,12 +264,16 @@ pub(crate) fn release(
 ///
 /// # Errors
 ///
-/// `ENODEV` if there is none.
+/// `ENODEV` if there is none, `EINVAL` if there are several: from kernel 7.3 each network namespace has its names.
 pub(crate) fn hca(name: &[u8]) -> Result<Held<Hca>> {
     let fabrics = FABRICS.lock();
     let leases = fabrics.entries.iter().flat_map(|entry| &entry.leases);
-    let mut enlisted = leases.filter_map(|(_, enlisted)| enlisted.as_ref());
-    let found = enlisted.find(|enlisted| enlisted.device.is_called(name));
+    let enlisted = leases.filter_map(|(_, enlisted)| enlisted.as_ref());
+    let mut named = enlisted.filter(|enlisted| enlisted.device.is_called(name));
+    let found = named.next();
+    if named.next().is_some() {
+        return Err(EINVAL);
+    }
     found.and_then(|found| found.hca.hold()).ok_or(ENODEV)
 }
 
