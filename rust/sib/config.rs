@@ -510,6 +510,12 @@ pub(crate) fn remote(text: &str) -> Result<SocketAddr> {
             SocketAddr::new(ip, params::udp_port())
         }
     };
+    // An IPv4 address may be written as one of IPv6, but is none of its network.
+    let mapped = match remote.ip() {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
+    };
+    let remote = mapped.map_or(remote, |ip| SocketAddr::new(IpAddr::V4(ip), remote.port()));
     let ip = remote.ip();
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     if is_broadcast || ip.is_unspecified() || ip.is_multicast() || remote.port() == 0 {
@@ -522,7 +528,7 @@ pub(crate) fn remote(text: &str) -> Result<SocketAddr> {
 fn device_port(text: &str) -> Result<Far> {
     let (device, port) = text.rsplit_once('/').ok_or(EINVAL)?;
     let mut name = [0; DEVICE_NAME_SIZE];
-    if device.is_empty() || device.len() >= name.len() {
+    if device.is_empty() || device.len() >= name.len() || device.contains('\0') {
         return Err(EINVAL);
     }
     for (to, from) in name.iter_mut().zip(device.bytes()) {
@@ -611,7 +617,7 @@ impl AttributeOperations<0> for Cable {
 
     fn store(cable: &Cable, page: &[u8]) -> Result {
         let name = line(page)?;
-        if name.is_empty() || name.len() >= NAME_SIZE {
+        if name.is_empty() || name.len() >= NAME_SIZE || name.contains('\0') {
             return Err(misfit(name, "a name of a network device"));
         }
         let mut state = cable.item.state.lock();

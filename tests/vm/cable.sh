@@ -52,10 +52,13 @@ refuses 10.0.0.1:0 $CONFIG/bad/remote
 refuses 224.0.0.1 $CONFIG/bad/remote
 refuses 255.255.255.255 $CONFIG/bad/remote
 refuses averyveryverylongname0 $CONFIG/bad/netdev
+! printf 'v0\0x' 2>/dev/null >$CONFIG/bad/netdev || fail "a name with a NUL in it was taken"
+! printf 'sib0\0x/1' 2>/dev/null >$CONFIG/bad/port || fail "a name of an HCA with a NUL in it was taken"
 refuses 2 $CONFIG/bad/enable
 refuses 1 $CONFIG/bad/enable
 echo nothing0 >$CONFIG/bad/netdev
-echo 10.0.0.1 >$CONFIG/bad/remote
+echo ::ffff:10.0.0.1 >$CONFIG/bad/remote
+grep -q '^10\.0\.0\.1' $CONFIG/bad/remote || fail "not the IPv4 address: $(cat $CONFIG/bad/remote)"
 refuses 1 $CONFIG/bad/enable
 echo v0 >$CONFIG/bad/netdev
 link_address v0 >$CONFIG/bad/remote
