@@ -12,7 +12,7 @@
 . "$(dirname "$0")/lib.sh"
 
 case $(uname -r) in
-*debug*) rounds=${1:-10} ;;
+*debug*) rounds=${1:-3} ;;
 *) rounds=${1:-30} ;;
 esac
 
