@@ -14,7 +14,10 @@ use proto::transport::{
     WcStatus, //
 };
 use rdma::cm::PathCount;
-use rdma::ib::CounterName;
+use rdma::ib::{
+    CounterName,
+    QpType, //
+};
 use rdma::sync::Atomic;
 use rdma::trace::Cause;
 use wire::aeth::{
@@ -142,12 +145,12 @@ impl Counter {
     }
 }
 
-/// What to count for what a queue pair made of a packet.
+/// What to count for what a queue pair of this type made of a packet.
 #[inline]
 pub(crate) fn of_packet(
     header: &Header,
     outcome: Result<(), RxDrop>,
-    reliable: bool,
+    ty: QpType,
 ) -> Option<Counter> {
     match outcome {
         Ok(()) => match header.aeth?.syndrome {
@@ -159,10 +162,12 @@ pub(crate) fn of_packet(
         Err(RxDrop::Duplicate) => Some(Counter::DuplicateRequest),
         Err(RxDrop::OutOfSequence) if header.bth.opcode.is_response() => Some(Counter::ImpliedNak),
         Err(RxDrop::OutOfSequence) => Some(Counter::OutOfSequence),
-        Err(RxDrop::NoRecv) if reliable => Some(Counter::RnrSent),
+        Err(RxDrop::NoRecv) if ty == QpType::Rc => Some(Counter::RnrSent),
         Err(RxDrop::NoRecv) => Some(Counter::OutOfBuffer),
         // An answer that came twice is none too few, and what comes again is not lost.
         Err(RxDrop::Stale | RxDrop::Absent | RxDrop::Busy) => None,
+        // ib_mad has made it, and is about to use it.
+        Err(RxDrop::State) if matches!(ty, QpType::Smi | QpType::Gsi) => None,
         Err(RxDrop::OldPath) => Some(Counter::OldPath),
         Err(_) => Some(Counter::Discarded),
     }

@@ -329,7 +329,7 @@ impl State {
         if outcome != Err(RxDrop::Absent) {
             self.absence.taking.forget();
         }
-        let counter = counters::of_packet(segment.header, outcome, matches!(qp.ty, QpType::Rc));
+        let counter = counters::of_packet(segment.header, outcome, qp.ty);
         qp.note_at(arrival.port, counter);
         outcome
     }
