@@ -85,9 +85,12 @@ impl Traffic {
         }
     }
 
-    fn count(&self, batch: &Packet) {
+    /// Returns the number of datagrams in it.
+    fn count(&self, batch: &Packet) -> usize {
+        let datagrams = batch.datagrams();
         self.batches.fetch_add(1, Relaxed);
-        self.datagrams.fetch_add(batch.datagrams() as u64, Relaxed);
+        self.datagrams.fetch_add(datagrams as u64, Relaxed);
+        datagrams
     }
 }
 
@@ -127,9 +130,9 @@ impl Account {
         }
     }
 
-    /// Counts a batch that is handed to the network layer.
-    pub(super) fn sent(&self, batch: &Packet) {
-        self.sent.count(batch);
+    /// Counts a batch that is handed to the network layer. Returns the number of datagrams in it.
+    pub(super) fn sent(&self, batch: &Packet) -> usize {
+        self.sent.count(batch)
     }
 
     /// Counts that somebody looks at what has come, which may be several batches.

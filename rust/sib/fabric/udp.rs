@@ -141,8 +141,7 @@ impl Way {
         cpu: Option<CpuId>,
     ) {
         let Endpoint { socket, account } = &*self.endpoint;
-        account.sent(&skb);
-        let datagrams = skb.datagrams();
+        let datagrams = account.sent(&skb);
         let sent = match cpu {
             Some(cpu) => socket.send_from(cpu, skb, self.path.clone(), cx, irqs),
             None => socket.send(skb, &self.path, cx, irqs),
