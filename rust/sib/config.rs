@@ -339,8 +339,9 @@ impl State {
                 return Err(EINVAL);
             }
             Far::Switch(_) => None,
-            Far::Port(device, _) => Some(registry::hca(text(device)).inspect_err(|_| {
-                pr_err!("configfs: no HCA of sib is called \"{}\"\n", shown(device));
+            Far::Port(device, _) => Some(registry::hca(text(device)).inspect_err(|error| {
+                let count = if *error == EINVAL { "several" } else { "no" };
+                pr_err!("configfs: {count} HCAs of sib are called \"{}\"\n", shown(device));
             })?),
         };
         let (lease, underlay) = match underlay {
