@@ -31,6 +31,18 @@ veth() {
 	done
 }
 
+# two_hosts: the pair v0 and v1 with IPv4 addresses and an HCA at each end, the second in the namespace far.
+two_hosts() {
+	run ip netns add far
+	run ip link add v0 type veth peer name v1 netns far
+	run ip address add 10.9.0.1/24 dev v0
+	run ip -n far address add 10.9.0.2/24 dev v1
+	run ip link set v0 mtu 9000 up
+	run ip -n far link set v1 mtu 9000 up
+	hca_up sib0 v0
+	run ip netns exec far rdma link add sib1 type sib netdev v1
+}
+
 # routed DEVICE DEVICE: management datagrams from one go to the LID of the other.
 routed() {
 	timeout 10 smpquery -C "$1" nodedesc "$(($(cat "/sys/class/infiniband/$2/ports/1/lid")))" | grep -q "\.$2\b"

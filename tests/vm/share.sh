@@ -15,12 +15,12 @@
 #     share.sh [ROUNDS [VERB...]]
 
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cables.sh"
 
 ROUNDS=${1:-3}
 shift $(($# < 1 ? $# : 1))
 VERBS=("$@")
 [ ${#VERBS[@]} -gt 0 ] || VERBS=(send write read)
-CONFIG=/sys/kernel/config/sib
 DEBUG=/sys/kernel/debug/sib
 RESULTS=/tmp/share
 SIZE=65536
@@ -82,16 +82,9 @@ median() {
 run modprobe sib
 run modprobe rdma_rxe
 run modprobe sch_netem
-mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
+configfs_up
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
-run ip netns add far
-run ip link add v0 type veth peer name v1 netns far
-run ip address add 10.9.0.1/24 dev v0
-run ip -n far address add 10.9.0.2/24 dev v1
-run ip link set v0 mtu 9000 up
-run ip -n far link set v1 mtu 9000 up
-hca_up sib0 v0
-run ip netns exec far rdma link add sib1 type sib netdev v1
+two_hosts
 run rdma link add rxe0 type rxe netdev v0
 run ip netns exec far rdma link add rxe1 type rxe netdev v1
 for end in v0=10.9.0.2 v1=10.9.0.1; do

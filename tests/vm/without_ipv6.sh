@@ -17,22 +17,10 @@ esac
 
 [ ! -e /proc/net/if_inet6 ] || fail "there is IPv6"
 
-# hosts: an HCA in each of two namespaces.
-hosts() {
-	run ip link add v0 type veth peer name v1 netns far
-	run ip address add 10.9.0.1/24 dev v0
-	run ip -n far address add 10.9.0.2/24 dev v1
-	run ip link set v0 mtu 9000 up
-	run ip -n far link set v1 mtu 9000 up
-	hca_up sib0 v0
-	run ip netns exec far rdma link add sib1 type sib netdev v1
-}
-
 as_it_comes
-run ip netns add far
 run modprobe sib 'peers=v0/fd01::2,v0/10.9.0.2'
 configfs_up
-hosts
+two_hosts
 dmesg | grep -q 'no beacons, since there is no IPv6 socket' || fail "no word about beacons"
 refused() {
 	dmesg | grep -qF 'peers: no cable from v0 to [fd01::2]:61515'
