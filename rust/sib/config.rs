@@ -341,7 +341,10 @@ impl State {
             Far::Switch(_) => None,
             Far::Port(device, _) => Some(registry::hca(text(device)).inspect_err(|error| {
                 let count = if *error == EINVAL { "several" } else { "no" };
-                pr_err!("configfs: {count} HCAs of sib are called \"{}\"\n", shown(device));
+                pr_err!(
+                    "configfs: {count} HCAs of sib are called \"{}\"\n",
+                    shown(device)
+                );
             })?),
         };
         let (lease, underlay) = match underlay {
