@@ -16,6 +16,7 @@ done <<'END'
 data handoff 1
 hostile 20 handoff
 lifecycle 3
+leaving 4
 cmfuzz 4 handoff
 nomem handoff 7
 END
