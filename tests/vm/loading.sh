@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel debug --timeout 700 -- 2
+# vm: --kernel debug --timeout 700 -- 5
 # vm-long: --kernel debug --timeout 800
 #
 # No memory for the modules: each allocation below the code of a module fails in its turn, or one

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # vm: --kernel stock --timeout 300
-# vm: --kernel debug --timeout 700
+# vm-long: --kernel debug --timeout 700
 #
 # A program in a memory cgroup of 64 MiB has objects made: their memory is charged to it, so that
 # it is refused more than it has room for, and not killed; and it gets back what it gives back.

@@ -1,11 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# vm: --kernel stock --timeout 600
-# vm-long: --kernel debug --timeout 900
+# vm: --kernel stock --timeout 600 -- 8
+# vm-long: --kernel stock --timeout 600
+# vm-long: --kernel debug --timeout 900 -- 6
 #
 # Between two switches of one host, what a task posts message upon message is sent by another
 # processor, and what waits for answers is not, be it short or long. Cables and devices go while
 # that one sends.
+#
+#     steering.sh [ROUNDS]
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
@@ -13,9 +16,10 @@
 
 # On the debug kernel times say little.
 case $(uname -r) in
-*debug*) messages=10000 rounds=6 hurries= ;;
-*) messages=50000 rounds=20 hurries=yes ;;
+*debug*) messages=10000 hurries= ;;
+*) messages=50000 hurries=yes ;;
 esac
+rounds=${1:-20}
 
 # softirqs CPU: how long it has been in softirqs, in ticks.
 softirqs() {
