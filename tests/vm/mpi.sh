@@ -4,7 +4,7 @@
 # vm-long: --kernel stock --timeout 900 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- handoff
 # vm-long: --kernel debug --timeout 1800 --package ucx-utils --package netpipe-openmpi --package python3-mpi4py -- handoff
 #
-# UCX and Open MPI, by reliable connections and by datagrams: each operation of UCX, the integrity
+# UCX and Open MPI, by reliable connections and by datagrams: the operations of UCX, the integrity
 # check of NetPIPE, and four ranks that check what they have from each other.
 #
 #     mpi.sh [handoff|udp]
