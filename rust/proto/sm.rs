@@ -358,6 +358,7 @@ impl<S: Storage> Manager<S> {
             if let Some(known) = known.ok().and_then(|known| self.topology.port_mut(known)) {
                 known.guid = port.guid;
                 known.served = true;
+                known.returned = port.returned;
             }
         }
     }

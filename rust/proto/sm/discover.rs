@@ -191,7 +191,11 @@ impl<S: Storage> Manager<S> {
         let Some(entry) = self.topology.port_mut(port) else {
             return;
         };
-        let missed = sweep.wrapping_sub(entry.seen) > 1;
+        // Whom this one has never seen subnet administration knows only from the subnet manager before it.
+        let missed = match entry.seen {
+            0 => !entry.served,
+            seen => sweep.wrapping_sub(seen) > 1,
+        };
         entry.set_info(smp.data());
         entry.seen = sweep;
         if missed || entry.info().port_state < PortState::Armed as u8 {

@@ -261,6 +261,13 @@ impl<S: Storage> Manager<S> {
         self.phase = Phase::Idle;
         self.sweep_at = None;
         self.exchange.clear();
+        // Subnet administration forgets what ports have asked for, and the new master may be gone before it has told
+        // them that it is one.
+        for index in 0..self.topology.port_count() {
+            if let Some(port) = self.topology.port_mut(index) {
+                port.returned = true;
+            }
+        }
     }
 
     /// Takes the subnet over: ports keep the LIDs that they have now.

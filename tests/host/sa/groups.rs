@@ -14,7 +14,8 @@ use crate::flood::{
 };
 use crate::nodes::{
     Node,
-    Place, //
+    Place,
+    TestManager, //
 };
 use crate::shapes::{
     fat_tree,
@@ -757,9 +758,10 @@ fn who_is_in_a_group_is_told_to_the_trusted() {
     assert_eq!(other, Err(status::NO_RECORDS));
 }
 
-/// Puts a subnet manager with more storage in the place of the one at node 0.
-pub(crate) fn enlarge(world: &mut World) {
-    let config = proto::sm::Config::new(guid_of(world, 0));
+/// A subnet manager with much storage for node `node`.
+fn large(world: &World, node: usize, priority: u8) -> TestManager {
+    let mut config = proto::sm::Config::new(guid_of(world, node));
+    config.priority = priority;
     let limits = crate::nodes::Limits {
         nodes: 64,
         switches: 32,
@@ -767,8 +769,13 @@ pub(crate) fn enlarge(world: &mut World) {
         lids: 128,
         mlids: crate::nodes::MLIDS,
     };
+    crate::nodes::manager(config, limits)
+}
+
+/// Puts a subnet manager with more storage in the place of the one at node 0.
+pub(crate) fn enlarge(world: &mut World) {
+    let mut manager = large(world, 0, 0);
     let seat = &mut world.seats[0];
-    let mut manager = crate::nodes::manager(config, limits);
     manager.succeed(&seat.manager);
     seat.manager = manager;
     seat.agent.as_mut().expect("it is there").renew();
@@ -834,16 +841,8 @@ fn another_master() {
     }
     world.settle(LIMIT);
     check_group(&world, name(1), &ports);
-    let mut config = proto::sm::Config::new(guid_of(&world, 3));
-    config.priority = 9;
-    let limits = crate::nodes::Limits {
-        nodes: 64,
-        switches: 32,
-        ports: 512,
-        lids: 128,
-        mlids: crate::nodes::MLIDS,
-    };
-    let seat = world.seat((3, 0), crate::nodes::manager(config, limits));
+    let other = large(&world, 3, 9);
+    let seat = world.seat((3, 0), other);
     world.seats[seat].agent = Some(agent(Config::new(), 64, 4096));
     world.pass(millis(10_000));
     assert_eq!(world.seats[0].manager.state(), SmState::Standby);
@@ -857,4 +856,47 @@ fn another_master() {
     }
     world.settle(LIMIT);
     check_group(&world, name(1), &ports);
+}
+
+/// The same, though the other one goes before it has told any port that it is the master.
+#[test]
+fn another_master_that_goes_at_once() {
+    let (mut world, ports) = served(&ring(6, 1));
+    for at in &ports {
+        join(&mut world, *at, name(1), JOIN_FULL).expect("it joins");
+    }
+    world.settle(LIMIT);
+    let other = large(&world, 3, 9);
+    let seat = world.seat((3, 0), other);
+    let limit = world.now.after(millis(10_000));
+    while world.seats[0].manager.state() != SmState::Standby {
+        world.pass(Duration::from_nanos(1_000));
+        assert!(world.now < limit, "nothing is handed over");
+    }
+    world.unseat(seat);
+    let before = world.registrations.clone();
+    world.pass(millis(10_000));
+    assert_eq!(world.seats[0].manager.state(), SmState::Master);
+    for at in &ports {
+        assert_eq!(world.registrations[at], before[at] + 1, "{at:?}");
+    }
+    world.sweep(0);
+    world.settle(LIMIT);
+    for at in &ports {
+        assert_eq!(world.registrations[at], before[at] + 1, "{at:?}");
+    }
+}
+
+/// A subnet manager that begins anew knows of no members, though ports have the addresses that it would give them.
+#[test]
+fn who_begins_anew_has_ports_register() {
+    let (mut world, ports) = served(&ring(6, 1));
+    let before = world.registrations.clone();
+    world.seats[0].manager = large(&world, 0, 0);
+    world.seats[0].agent = Some(agent(Config::new(), 64, 4096));
+    world.sweep(0);
+    world.settle(LIMIT);
+    for at in &ports {
+        assert_eq!(world.registrations[at], before[at] + 1, "{at:?}");
+    }
 }
