@@ -34,7 +34,8 @@ use crate::params;
 use crate::registry::{
     self,
     Lease,
-    Ticket, //
+    Ticket,
+    User, //
 };
 #[allow(
     unused_imports,
@@ -349,7 +350,7 @@ impl State {
         };
         let (lease, underlay) = match underlay {
             Some(underlay) => {
-                let lease = registry::acquire(cx, sleepable, &underlay);
+                let lease = registry::acquire(cx, sleepable, &underlay, User::Cable);
                 (
                     lease.inspect_err(|error| tell(&self.netdev, *error, None))?,
                     underlay,

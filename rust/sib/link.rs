@@ -10,7 +10,8 @@ use crate::params;
 use crate::registry::{
     self,
     Enlisted,
-    Lease, //
+    Lease,
+    User, //
 };
 use kernel::cpu;
 use kernel::pr_err_once;
@@ -54,7 +55,7 @@ pub(crate) fn add(
     if registry::hca(bytes).is_ok() {
         return Err(EEXIST);
     }
-    let lease = registry::acquire(cx, sleepable, netdev)?;
+    let lease = registry::acquire(cx, sleepable, netdev, User::Hca(None))?;
     let made = lease
         .fabric
         .reserve(cx, params::ports())

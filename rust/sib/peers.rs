@@ -16,7 +16,8 @@ use crate::fabric::{
 };
 use crate::registry::{
     self,
-    Lease, //
+    Lease,
+    User, //
 };
 use core::net::SocketAddr;
 use kernel::new_mutex;
@@ -115,7 +116,7 @@ impl Peer {
         sleepable: Sleepable<'_>,
         underlay: &NetDevice,
     ) -> Result {
-        let lease = registry::acquire(cx, sleepable, underlay)?;
+        let lease = registry::acquire(cx, sleepable, underlay, User::Cable)?;
         let (remote, origin) = (self.remote, Origin::Configured);
         let plugged = lease
             .fabric

@@ -104,8 +104,8 @@ struct Entry {
     fabric: Arc<Fabric>,
     /// The parent of the fabric's devices.
     parent: faux::Registration,
-    /// Who uses the fabric, with their HCAs once those are registered.
-    leases: KVec<(Ticket, Option<Enlisted>)>,
+    /// Who uses the fabric.
+    leases: KVec<(Ticket, User)>,
     /// What is in `/sys/kernel/debug/sib/NAME`, where NAME is that of the parent.
     _files: Files,
 }
@@ -114,6 +114,24 @@ struct Entry {
 pub(crate) struct Enlisted {
     pub(crate) device: Device<Sib>,
     pub(crate) hca: Watch<Hca>,
+}
+
+/// Who uses a fabric.
+pub(crate) enum User {
+    /// A cable, be it one to a port of an HCA that has its place elsewhere.
+    Cable,
+    /// An HCA, which has GUIDs of the fabric, with its device once that is registered.
+    Hca(Option<Enlisted>),
+}
+
+impl User {
+    /// The HCA, if it is one that ib_core knows.
+    fn enlisted(&self) -> Option<&Enlisted> {
+        match self {
+            Self::Cable => None,
+            Self::Hca(enlisted) => enlisted.as_ref(),
+        }
+    }
 }
 
 /// Tells leases apart.
@@ -135,7 +153,7 @@ pub(crate) fn debug_dir() -> Result<Dir> {
     FABRICS.lock().debug_dir()
 }
 
-/// Finds the fabric over `underlay`, or makes it. May sleep.
+/// Finds the fabric over `underlay` for `user`, or makes it. May sleep.
 ///
 /// # Errors
 ///
@@ -144,6 +162,7 @@ pub(crate) fn acquire(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
     underlay: &NetDevice,
+    user: User,
 ) -> Result<Lease> {
     let mut guard = FABRICS.lock();
     // One that goes from now on finds what is entered below.
@@ -158,8 +177,9 @@ pub(crate) fn acquire(
         other.is_some_and(|other| other.is_same(underlay))
     });
     if let Some(entry) = known {
-        return entry.lease(ticket);
+        return entry.lease(ticket, user);
     }
+    fabrics.end_forsaken(cx, sleepable);
     fabrics.entries.reserve(1, GFP_KERNEL)?;
     let place = place(underlay);
     let base = base(&fabrics.entries, underlay);
@@ -183,7 +203,7 @@ pub(crate) fn acquire(
         leases: KVec::new(),
         _files: files,
     };
-    let lease = entry.lease(ticket)?;
+    let lease = entry.lease(ticket, user)?;
     if let Err(error) = lease.fabric.start(cx, sleepable, underlay) {
         lease.fabric.close(cx, sleepable);
         return Err(error);
@@ -213,7 +233,7 @@ pub(crate) fn find(name: &[u8]) -> Result<(Lease, NetDevice)> {
     }
     let ticket = fabrics.next;
     fabrics.next = Ticket(ticket.0.wrapping_add(1));
-    Ok((entry.lease(ticket)?, underlay))
+    Ok((entry.lease(ticket, User::Cable)?, underlay))
 }
 
 /// Sets the fabric key of all cables that have none of their own. May sleep.
@@ -268,7 +288,7 @@ pub(crate) fn release(
 pub(crate) fn hca(name: &[u8]) -> Result<Held<Hca>> {
     let fabrics = FABRICS.lock();
     let leases = fabrics.entries.iter().flat_map(|entry| &entry.leases);
-    let enlisted = leases.filter_map(|(_, enlisted)| enlisted.as_ref());
+    let enlisted = leases.filter_map(|(_, user)| user.enlisted());
     let mut named = enlisted.filter(|enlisted| enlisted.device.is_called(name));
     let found = named.next();
     if named.next().is_some() {
@@ -312,11 +332,11 @@ pub(crate) fn enlist(
         return Ok(());
     };
     let lease = entry.leases.iter_mut().find(|(other, _)| *other == ticket);
-    if let Some((_, slot)) = lease {
+    if let Some((_, user)) = lease {
         if entry.underlay.is_none() {
             return Err(enlisted.device);
         }
-        *slot = Some(enlisted);
+        *user = User::Hca(Some(enlisted));
     }
     Ok(())
 }
@@ -334,6 +354,17 @@ impl Fabrics {
             .iter()
             .position(|entry| Arc::ptr_eq(&entry.fabric, fabric))
     }
+
+    /// Ends the fabrics that lead nowhere any more and that only cables use: the next one may be of the same underlay,
+    /// which has come back, and is to have the same GUIDs.
+    fn end_forsaken(&mut self, cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>) {
+        while let Some(index) = self.entries.iter().position(Entry::is_forsaken) {
+            let Ok(entry) = self.entries.remove(index) else {
+                return;
+            };
+            entry.fabric.close(cx, sleepable);
+        }
+    }
 }
 
 impl Entry {
@@ -342,14 +373,20 @@ impl Entry {
         self.underlay = None;
         self.fabric.detach(cx, sleepable);
         self.fabric.unhang_all(cx);
-        let hcas = self.leases.iter().filter_map(|(_, hca)| hca.as_ref());
+        let hcas = self.leases.iter().filter_map(|(_, user)| user.enlisted());
         for enlisted in hcas {
             enlisted.device.unregister_queued(cx, sleepable);
         }
     }
 
-    fn lease(&mut self, ticket: Ticket) -> Result<Lease> {
-        self.leases.push((ticket, None), GFP_KERNEL)?;
+    /// Whether its underlay has gone, and no HCA has GUIDs of it.
+    fn is_forsaken(&self) -> bool {
+        let mut users = self.leases.iter();
+        self.underlay.is_none() && users.all(|(_, user)| matches!(user, User::Cable))
+    }
+
+    fn lease(&mut self, ticket: Ticket, user: User) -> Result<Lease> {
+        self.leases.push((ticket, user), GFP_KERNEL)?;
         // From kernel 7.3 the registration leads to the device of its bus first.
         #[allow(clippy::useless_asref, reason = "by the version of the kernel")]
         let parent = self.parent.as_ref().as_ref();

@@ -193,5 +193,26 @@ within 30 switches sib0 2 || fail "no two switches"
 run ip link del v0
 within 20 gone || fail "the HCAs have outlived their underlays"
 run rmdir $CONFIG/a $CONFIG/b
+
+step "A network device comes back, and has an HCA before the cable that it had"
+# e0_up: always with the same hardware address.
+e0_up() {
+	run ip link add e0 address 02:00:00:00:00:42 type dummy
+	run ip link set e0 up
+}
+e0_up
+cable c e0 10.7.0.2
+run ip link del e0
+[ "$(cat $CONFIG/c/enable)" = 0 ] || fail "cable c is said to be plugged in"
+e0_up
+hca_up sib0 e0
+guid=$(cat /sys/class/infiniband/sib0/node_guid)
+[ "$guid" = 0200:0000:0042:0300 ] || fail "the GUID is not that of the network device: $guid"
+[ "$(cat $CONFIG/c/enable)" = 0 ] || fail "cable c is said to be plugged in again"
+echo 1 >$CONFIG/c/enable || fail "enable"
+[ "$(cat $CONFIG/c/enable)" = 1 ] || fail "cable c is not plugged in"
+run rmdir $CONFIG/c
+run rdma link del sib0
+run ip link del e0
 run ip netns del far
 run modprobe -r sib
