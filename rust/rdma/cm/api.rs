@@ -188,7 +188,9 @@ impl<C: Client> Handle<C> {
     ///
     /// It does not use the identifier any more.
     unsafe fn retire(&self) -> Option<Arc<C>> {
-        let is_taken = self.proceed(Stage::Known, Stage::Taken);
+        // Its handler may have declined it while that was waited for.
+        let is_taken =
+            self.proceed(Stage::Known, Stage::Taken) || self.proceed(Stage::Declined, Stage::Taken);
         // SAFETY: By the invariant; this has made it so.
         is_taken.then(|| unsafe { self.reference() })
     }
