@@ -29,6 +29,8 @@ struct sib_cm_id;
  * A handler gives orders, but destroys no identifier by sib_cm_destroy_id().
  *
  * Return: 0, or anything else to have @cm_id destroyed, which must not be used any more.
+ * Nobody waits for the end of such a call, but for that of a request, whose listener waits when it is destroyed. So a
+ * module that can be unloaded returns 0 for all other events, and destroys the identifier elsewhere.
  */
 typedef int (*sib_cm_handler)(struct sib_cm_id *cm_id,
 			      const struct sib_cm_event *event);

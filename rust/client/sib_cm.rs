@@ -34,8 +34,12 @@
 //!         }
 //!         let Ok(mut queues) = Queues::new() else { return };
 //!         if this.accept(&newcomer, &mut queues.qp(), req).is_ok() {
-//!             let id = newcomer.keep(this.into());
-//!             let _ = this.connections.lock().push((id, queues), GFP_KERNEL);
+//!             let mut connections = this.connections.lock();
+//!             // What is kept must not be dropped by a handler, so there is room for it first.
+//!             if connections.reserve(1, GFP_KERNEL).is_ok() {
+//!                 let kept = (newcomer.keep(this.into()), queues);
+//!                 let _ = connections.push_within_capacity(kept);
+//!             }
 //!         }
 //!     }
 //!
