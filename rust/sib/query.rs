@@ -93,6 +93,7 @@ pub(crate) fn device(hca: &Hca) -> DeviceAttr {
         caps: DeviceCaps::BAD_PKEY_CNTR
             | DeviceCaps::BAD_QKEY_CNTR
             | DeviceCaps::AUTO_PATH_MIG
+            | DeviceCaps::CHANGE_PHY_PORT
             | DeviceCaps::CURR_QP_STATE_MOD
             | DeviceCaps::PORT_ACTIVE_EVENT
             | DeviceCaps::SYS_IMAGE_GUID

@@ -223,6 +223,8 @@ static void test_port_change(const char *test)
 
 	snprintf(name, sizeof(name), "%s:2", devices[0].name);
 	device_open(&second, name);
+	check(second.attr.device_cap_flags & IBV_DEVICE_CHANGE_PHY_PORT,
+	      "%s: the HCA says that it cannot", test);
 	path.grh = true;
 	begin(false);
 	end_connect(&bench.a, &bench.b, &path);
