@@ -12,7 +12,11 @@
 #include <linux/string.h>
 #include <rdma/sib_cm.h>
 
+#include "build_generated.h"
 #include "cm.h"
+
+extern int SIB_BUILD;
+static int *const sib_of_this_build __used = &SIB_BUILD;
 
 /* Set before a client can be loaded, and while there is one. */
 static const struct sib_cm_core *core;

@@ -10,3 +10,8 @@
 	EXPORT_SYMBOL_GPL(symbol)
 
 #include "exports_generated.h"
+#include "build_generated.h"
+
+/* What sib_cm.ko is linked to of the same build alone. */
+int SIB_BUILD;
+EXPORT_SYMBOL_GPL(SIB_BUILD);

@@ -25,6 +25,12 @@ hca() {
 	wait_active 60 "$1"
 }
 
+# unloaded: the client goes, and has found no fault up to then.
+unloaded() {
+	run rmmod cmclient
+	! dmesg | grep "cmclient: wrong" || fail "the client has found a fault"
+}
+
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 managed_by_module
 run modprobe sib
@@ -33,8 +39,16 @@ hca sib0
 hca sib1
 run modprobe sib_cm
 
+step "Beside sib no sib_cm of another build is loaded"
+run rmmod sib_cm
+sed -E 's/sib_build_[0-9a-f]{16}/sib_build_0000000000000000/g' "$(modinfo -n sib_cm)" >/tmp/sib_cm.ko
+! insmod /tmp/sib_cm.ko 2>/dev/null || fail "it is"
+dmesg | grep -q "sib_cm: Unknown symbol sib_build_0" || fail "for another cause"
+run modprobe sib_cm
+
 step "Connected, migrated, let go"
-client cmclient
+client_loaded cmclient
+unloaded
 within 60 nothing_left || fail "connections are left"
 
 step "Removed with a connection"
@@ -44,7 +58,7 @@ held() {
 	! rmmod sib_cm 2>/dev/null || fail "sib_cm goes while it is used"
 }
 held
-run rmmod cmclient
+unloaded
 within 60 nothing_left || fail "connections are left"
 
 step "HCAs go"
@@ -54,15 +68,14 @@ run rdma link del sib1
 within 20 heard listener || fail "a listener has not heard of it"
 within 20 heard "side 1" || fail "a connection has not heard of it"
 run rdma link del sib0
-run rmmod cmclient
-! dmesg | grep "cmclient: wrong" || fail "the client has found a fault"
+unloaded
 within 60 nothing_left || fail "connections are left"
 hca sib0
 hca sib1
 run dmesg -C
 held
 run rdma link del sib0
-run rmmod cmclient
+unloaded
 within 60 nothing_left || fail "connections are left"
 run rmmod sib_cm
 run modprobe -r sib
