@@ -67,9 +67,12 @@ iser_attach() {
 	iscsiadm -m session | grep '^iser: ' || fail "the disk has not come by RDMA"
 }
 
+# iser_detach: the disk goes, and we log out. The other way round the kernel has its work queue for reclaim end the disk,
+# and warns if power management was just about to do something with that.
 iser_detach() {
-	iser_node --logout
+	put 1 "/sys/block/${DISK#/dev/}/device/delete"
 	within 20 iser_gone || fail "the disk does not go"
+	iser_node --logout
 }
 
 iser_gone() {
