@@ -19,7 +19,7 @@
 CAPTURE=$(dirname "$0")/../../tools/capture
 PCAP=/tmp/sib.pcap
 
-# captured PORT OPTIONS -- COMMAND...: runs COMMAND while PORT is captured.
+# captured PORT OPTIONS -- COMMAND...: runs COMMAND while PORT is captured, which SIGNAL ends.
 captured() {
 	local port=$1 options=()
 	shift
@@ -35,7 +35,7 @@ captured() {
 		fail "the capture does not begin"
 	}
 	"$@"
-	kill -INT $tool
+	kill -"${SIGNAL:-INT}" $tool
 	wait $tool || fail "status $? of the capture: $(cat /tmp/capture)"
 	cat /tmp/capture
 	grep -qx off "/sys/kernel/debug/sib/${port%:*}/${port#*:}/capture" || fail "the capture goes on"
@@ -241,6 +241,9 @@ grep -E '[1-9][0-9]* lost' /tmp/capture || fail "nothing was lost"
 whole
 opensm_clean
 opensm_down
+
+step "The terminal goes"
+SIGNAL=HUP captured sib1:1 -- pair sib0 sib1 ibv_ud_pingpong -n 10 >/dev/null
 
 step "Times and numbers that are none, and captures of one port that end each other"
 for wrong in "-t -1" "-t 0" "-t nan" "-t inf" "-t soon" "-c 0" "-c -5"; do
