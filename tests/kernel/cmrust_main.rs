@@ -717,5 +717,8 @@ impl Drop for CmRust {
     fn drop(&mut self) {
         drop(self.registration.take());
         self.hcas.clear();
+        if FAILURES.load(Relaxed) != 0 {
+            pr_err!("wrong: orders of handlers failed\n");
+        }
     }
 }

@@ -270,7 +270,9 @@ done
 script -qec "$SIBCM top -i 0.2 -c 2" /dev/null </dev/null >/tmp/terminal || fail "top on a terminal: status $?"
 [ "$(grep -c $'^.*\033\\[Hsibcm at .*\033\\[K' /tmp/terminal)" = 2 ] || fail "not drawn over: $(cat -v /tmp/terminal)"
 kill -INT $CALLER
-wait $CALLER $LISTENER || fail "status $? of sibcm"
+for pid in $CALLER $LISTENER; do
+	wait "$pid" || fail "status $? of sibcm"
+done
 rping_down
 kill -INT $top
 wait $top || fail "status $? of sibcm top"

@@ -32,7 +32,7 @@ come_and_go() {
 # unplugged COMMAND...: runs it meanwhile.
 unplugged() {
 	local pid
-	rm -f $ENOUGH
+	rm -f $ENOUGH $TIMES
 	come_and_go &
 	pid=$!
 	"$@"

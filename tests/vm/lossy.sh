@@ -30,6 +30,7 @@ for words in 'loss 1%' 'loss 5%' 'duplicate 5%' 'corrupt 5%' 'delay 1ms reorder 
 	network $words
 	run user data -a sib0 -b sib1 -t rc -n 1
 done
+[ "$(sent Sent)" -gt 1000000 ] || fail "nothing has gone that way"
 run tc qdisc del dev lo root
 
 step "The last datagram of connections is lost, and data comes all the same"

@@ -71,7 +71,9 @@ paths() {
 
 # group P_KEY: the group of all IPv4 hosts of a partition is there.
 group() {
-	timeout 60 saquery -t 20000 -C sib0 -g | grep -iq "MGID.*ff12:401b:$1::ffff:ffff"
+	local said
+	said=$(timeout 60 saquery -t 20000 -C sib0 -g) || fail "status $? of saquery"
+	grep -iq "MGID.*ff12:401b:$1::ffff:ffff" <<<"$said"
 }
 
 # told LID PORT: the keys that smpquery shows.

@@ -34,6 +34,12 @@ loaded() {
 	dmesg | grep cmrust:
 }
 
+# unloaded: it goes, and has found no fault up to then.
+unloaded() {
+	run rmmod cmrust
+	! dmesg | grep "cmrust: wrong" || fail "the client has found a fault"
+}
+
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 managed_by_module
 run modprobe sib
@@ -52,7 +58,7 @@ step "Connected, migrated, let go"
 [ ! -e /sys/module/sib_cm ] || fail "sib_cm is there too early"
 loaded
 [ -e /sys/module/sib_cm ] || fail "sib_cm has not come with the module that needs it"
-run rmmod cmrust
+unloaded
 within 60 nothing_left || fail "connections are left"
 
 step "HCAs go"
@@ -64,14 +70,14 @@ run rdma link del sib1
 within 20 heard "passive listener" || fail "a listener has not heard of it"
 within 20 heard "passive connection" || fail "a connection has not heard of it"
 run rdma link del sib0
-run rmmod cmrust
+unloaded
 within 60 nothing_left || fail "connections are left"
 hca sib0
 hca sib1
 run dmesg -C
 loaded hold=1
 run rdma link del sib0
-run rmmod cmrust
+unloaded
 within 60 nothing_left || fail "connections are left"
 run rmmod sib_cm
 run modprobe -r sib

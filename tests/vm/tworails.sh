@@ -142,10 +142,12 @@ move() {
 			number=$((number + 1))
 			timeout -k 5 30 ibv_rc_pingpong -d sib0 -i "$1" -p $number -n $((messages * 10)) &
 			within 20 listening $number
-			timeout -k 5 30 ibv_rc_pingpong -d sib1 -i "$1" -p $number -n $((messages * 10)) 127.0.0.1
+			timeout -k 5 30 ibv_rc_pingpong -d sib1 -i "$1" -p $number -n $((messages * 10)) 127.0.0.1 &&
+				: >"/tmp/looped.$1"
 			wait $!
 		done >/dev/null 2>&1
 	}
+	rm -f /tmp/looped.*
 	: >/tmp/loop
 	loop 1 &
 	steady=$!
@@ -166,6 +168,7 @@ move() {
 	done
 	rm /tmp/loop
 	wait $steady $harmed
+	[ -e /tmp/looped.1 ] || fail "the port that stays has had no traffic"
 	no_objects
 	by_both
 
