@@ -215,3 +215,25 @@ impl Numbers {
         )
     }
 }
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_berth)]
+mod tests {
+    use super::*;
+    use crate::guid::GuidBase;
+    use wire::Mtu;
+
+    /// The cable has gone with its underlay, and somebody who came too late has the port now.
+    #[test]
+    fn a_cable_that_is_gone_opens_no_port() -> Result {
+        let (mut cx, sleepable) = rdma::sync::test_context();
+        let base = GuidBase::random([0; 6]);
+        let fabric = Fabric::new(base, [0; 64], 2, Mtu::B4096, sleepable)?;
+        let port = fabric.reserve_port(&mut cx)?;
+        fabric.unplug(&mut cx, sleepable.irqs_on(), port);
+        let next = fabric.reserve_port(&mut cx)?;
+        fabric.close(&mut cx, sleepable);
+        assert!(next != port);
+        Ok(())
+    }
+}

@@ -397,7 +397,7 @@ impl Fabric {
         self.pull(cx, irqs, |_| Some(port));
     }
 
-    /// The same for the port that `choose` names under the lock; false if that is none.
+    /// The same for the port that `choose` names under the lock; false if that is none, or has no cable.
     pub(super) fn pull(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -410,6 +410,10 @@ impl Fabric {
             let Some(port) = choose(state) else {
                 return false;
             };
+            // It may have gone with the underlay, and an HCA that came too late have found its port free.
+            if state.cable(port).is_none() {
+                return false;
+            }
             self.new_generation();
             state.switch.link_down(port, now());
             state.set_end(port, End::Open)
