@@ -87,8 +87,8 @@ step "It does not transmit what its acknowledgements allow: 0x0a ib_write_bw -q 
 for ((try = 1; ; try++)); do
 	transmitted 0x0a ib_write_bw -F -s 65536 -q 16 -n $((messages / 100))
 	[ $((BY_OTHER * 4)) -ge "$BY_POSTER" ] && [ -n "$hurries" ] || break
-	# As above.
-	[ $try -lt 3 ] || fail "it does"
+	# In some runs the other one sends a third of them all the same; without what is tested, a third or more in each.
+	[ $try -lt 12 ] || fail "it does"
 done
 
 step "and what is asked for by RDMA READ"
