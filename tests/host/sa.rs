@@ -10,6 +10,8 @@ mod client;
 mod flood;
 #[path = "sa/groups.rs"]
 mod groups;
+#[path = "sa/masters.rs"]
+mod masters;
 #[path = "sa/multipath.rs"]
 mod multipath;
 #[allow(dead_code, reason = "the tests of the subnet manager use the rest")]

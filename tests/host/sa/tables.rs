@@ -9,7 +9,7 @@ use crate::client::{
     request,
     table, //
 };
-use crate::groups::enlarge;
+use crate::masters::enlarge;
 use crate::nodes::Place;
 use crate::shapes::{
     fat_tree,
