@@ -321,6 +321,10 @@ impl<S: Storage> Agent<S> {
         };
         let target = place.checked_rem(targets).unwrap_or_default();
         let lids = (ends.sources.nth(source), ends.targets.nth(target));
+        if manager.port_of_lid(lids.0).is_none() {
+            // Nor is there anything in the rest of the row.
+            return Found::NothingBefore(place.saturating_sub(target).saturating_add(targets));
+        }
         self.path_between(manager, request, &Wish::of(request), lids)
             .map_or(Found::Nothing, |(path, _)| Found::Record(path))
     }

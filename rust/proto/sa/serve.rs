@@ -80,6 +80,8 @@ pub(super) enum Found<T> {
     Record(T),
     /// No such record.
     Nothing,
+    /// The same, nor in the places after it up to this one.
+    NothingBefore(usize),
     /// There are no more places.
     End,
 }
@@ -89,6 +91,7 @@ impl<T: Record> Found<T> {
         match self {
             Self::Record(record) => Found::Record(Answer::of(&record)),
             Self::Nothing => Found::Nothing,
+            Self::NothingBefore(place) => Found::NothingBefore(place),
             Self::End => Found::End,
         }
     }
@@ -311,12 +314,14 @@ impl<S: Storage> Agent<S> {
             if job.used >= most {
                 return self.end_query(request, &job, query, is_table, now);
             }
-            let answer = match self.look(manager, request, query, job.place) {
+            let next = job.place.saturating_add(1);
+            let (answer, next) = match self.look(manager, request, query, job.place) {
                 Found::End => return self.end_query(request, &job, query, is_table, now),
-                Found::Nothing => None,
-                Found::Record(answer) => Some(answer),
+                Found::Nothing => (None, next),
+                Found::NothingBefore(place) => (None, place),
+                Found::Record(answer) => (Some(answer), next),
             };
-            job.place = job.place.saturating_add(1);
+            job.place = next;
             let Some(answer) = answer else {
                 continue;
             };

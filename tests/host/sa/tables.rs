@@ -85,6 +85,24 @@ fn thousands_of_records_over_lossy_links() {
     assert_eq!(told.len(), ends);
 }
 
+/// LIDs that no port has any more are hardly looked at.
+#[test]
+fn paths_between_few_ports_of_many_lids() {
+    let (mut world, ports) = served(&line(40, 1));
+    let all = request(method::GET, 0, &PathRecord::default());
+    let told: Vec<PathRecord> = table(&mut world, ports[0], all.clone()).expect("a table");
+    assert_eq!(told.len(), 80 * 80);
+    let mut cables = world.cables.of(0);
+    let (near, _) = cables.find(|(_, far)| far.0 == 1).expect("there is one");
+    drop(cables);
+    world.unplug(near);
+    world.settle(LIMIT);
+    world.rounds = 0;
+    let told: Vec<PathRecord> = table(&mut world, ports[0], all).expect("a table");
+    assert_eq!(told.len(), 2 * 2);
+    assert!(world.rounds <= 2, "{} rounds", world.rounds);
+}
+
 /// Several ask at the same time for more than there is room for.
 #[test]
 fn tables_that_do_not_fit() {

@@ -144,6 +144,8 @@ pub(crate) struct World {
     pub(crate) key_changes: BTreeMap<Place, u64>,
     /// How often adapters were asked to register anew.
     pub(crate) registrations: BTreeMap<Place, u64>,
+    /// How often subnet administration has wanted to go on at once.
+    pub(crate) rounds: u64,
     /// Datagrams that went over a link.
     pub(crate) hops: u64,
     /// When a subnet manager has last sent something.
@@ -172,6 +174,7 @@ impl World {
             unheard: None,
             unseen: None,
             partition_reads: Rc::default(),
+            rounds: 0,
             hops: 0,
             last_sent: Instant::from_nanos(1),
             agenda: BinaryHeap::new(),
@@ -402,7 +405,10 @@ impl World {
                 sa::Next::Send(sa::Transmit { mad, to }) => {
                     self.send_gmp(at, to.lid, Some(to.pkey), &mad)
                 }
-                sa::Next::Again => return false,
+                sa::Next::Again => {
+                    self.rounds += 1;
+                    return false;
+                }
                 sa::Next::Wait(at) => {
                     self.wake(seat, at);
                     return true;
