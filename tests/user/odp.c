@@ -461,6 +461,46 @@ static void test_fault_beside(void)
 	}
 }
 
+/* The peer refuses a message while the next one waits for its memory: that is flushed, and its region can go. */
+static void test_refused_before(void)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		struct memory to = memory_create(&devices[1], ALL_ACCESS);
+		struct memory absent = memory_create(&devices[0], ALL_ACCESS);
+		struct ibv_mr *pinned = ibv_reg_mr(devices[0].pd, absent.bytes,
+						   8, 0);
+		struct ibv_sge sges[2] = { { .length = 8 }, { .length = 8 } };
+		struct ibv_send_wr wrs[2];
+
+		check(pinned, "reg_mr: %m");
+		sges[0].addr = (uintptr_t)absent.bytes;
+		sges[0].lkey = pinned->lkey;
+		sges[1].addr = (uintptr_t)absent.bytes + PAGE;
+		sges[1].lkey = absent.mr->lkey;
+		connect_ends();
+		for (int i = 0; i < 2; i++) {
+			wrs[i] = (struct ibv_send_wr){
+				.wr_id = i,
+				.next = i ? NULL : &wrs[1],
+				.sg_list = &sges[i],
+				.num_sge = 1,
+				.opcode = IBV_WR_RDMA_WRITE,
+				.send_flags = IBV_SEND_SIGNALED,
+				.wr.rdma.remote_addr = (uintptr_t)to.bytes,
+				.wr.rdma.rkey = to.mr->rkey ^ 0x5a5a00,
+			};
+		}
+		post_send(&a, wrs);
+		expect("a refused message", a.send_cq, 0,
+		       IBV_WC_REM_ACCESS_ERR);
+		expect("the next one", a.send_cq, 1, IBV_WC_WR_FLUSH_ERR);
+		check(!ibv_dereg_mr(pinned), "dereg_mr: %m");
+		memory_destroy(&absent);
+		memory_destroy(&to);
+		disconnect_ends();
+	}
+}
+
 /* ---- regions that go ---- */
 
 /* The memory, or the region, goes while the work is under way. */
@@ -508,6 +548,7 @@ int main(int argc, char **argv)
 	test_failures();
 	test_hidden();
 	test_fault_beside();
+	test_refused_before();
 	test_gone();
 	device_close(&devices[0]);
 	device_close(&devices[1]);

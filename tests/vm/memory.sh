@@ -8,7 +8,8 @@
 #
 # What there is to do with memory beside reading and writing it: FLUSH and ATOMIC
 # WRITE, memory windows, registration by work requests of a client in the kernel,
-# and invalidation by the peer; keys, and regions that go while others write to them.
+# and invalidation by the peer; keys, regions that go while others write to them, and
+# regions that are not pinned.
 #
 #     memory.sh [handoff|udp [longest]]
 #
@@ -21,6 +22,7 @@ datapath "${1:-handoff}"
 fabric_up
 step "Regions"
 run user regions sib0 sib1
+run user odp sib0 sib1
 [ "${2:-}" != longest ] || run user regions sib0 sib1 longest
 step "FLUSH and ATOMIC WRITE"
 run user placement sib0 sib1

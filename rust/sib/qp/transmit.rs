@@ -149,6 +149,9 @@ impl Transmitter {
         run: &mut RunQueue,
     ) -> bool {
         self.absent = false;
+        // What waited for memory is polled again, or is not sent any more: then nobody has that come, and it is not to
+        // hold its region.
+        state.absence.sending.forget();
         loop {
             let now = crate::fabric::now();
             let polled = state.machine.poll_transmit(now, &self.lane.limits);
