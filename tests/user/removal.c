@@ -10,7 +10,7 @@
  * The first device is made on the network device for each round, and removed amid the
  * traffic. When a post is refused since it is gone, each work request that was taken has
  * completed, once and in order, with success or, from some time on, by a flush, and
- * nothing comes later.
+ * nothing comes later. So it is with receives that a queue pair in error is given last.
  */
 
 #include "common.h"
@@ -39,6 +39,8 @@
 #define WARM 20
 #define DUE_MS 60000
 #define LOST_MS 5000
+#define LATE_MS 400
+#define LATE_ROUNDS 5
 /* The device goes so long after that, at most. */
 #define MOST_US 50000u
 
@@ -410,6 +412,42 @@ static void run_round(struct rng *rng)
 	close_side(0);
 }
 
+/* Receives that are posted to a queue pair in error, without a system call, just before the device goes. */
+static void run_late(void)
+{
+	static const struct end_options options = {
+		.type = IBV_QPT_RC,
+		.send_depth = SENDS,
+		.recv_depth = RECVS,
+		.sges = 1,
+	};
+	int error = nldev_new_link(names[0], "sib", netdev), index;
+	struct ibv_recv_wr wr = {};
+	struct end end;
+	struct ibv_wc wc;
+
+	check(!error, "new link %s: %s", names[0], strerror(error));
+	index = nldev_index(names[0]);
+	open_side(0);
+	end_create(&end, &devices[0], &options);
+	end_to_init(&end, &default_path);
+	end_to(&end, IBV_QPS_ERR);
+	/* The device looks at it from time to time, and less and less often. */
+	usleep(LATE_MS * 1000);
+	for (; wr.wr_id < RECVS; wr.wr_id++)
+		post_recv(&end, &wr);
+	error = nldev_delete_link(index);
+	check(!error, "delete link %s: %s", names[0], strerror(error));
+	expect_fatal();
+	for (uint64_t i = 0; i < RECVS; i++)
+		check(await(end.recv_cq, &wc, LOST_MS) && wc.wr_id == i &&
+			      wc.status == IBV_WC_WR_FLUSH_ERR,
+		      "receive %llu of a queue pair in error is lost",
+		      (unsigned long long)i);
+	end_destroy(&end);
+	close_side(0);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t rounds = 10, began = now_ms();
@@ -436,6 +474,8 @@ int main(int argc, char **argv)
 		rng_seed(&rng, seed);
 		run_round(&rng);
 	}
+	for (int i = 0; i < LATE_ROUNDS; i++)
+		run_late();
 	close_side(1);
 	printf("removal: %llu times, %llu work requests, all accounted for, %llu of them flushed, %llu ms\n",
 	       (unsigned long long)rounds, (unsigned long long)total,

@@ -112,9 +112,9 @@ pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, h
     let irqs = sleepable.irqs_on();
     hca.end();
     for_each(cx, hca, Qp::is_user, |cx, qp| {
-        if qp.fail(cx, None) {
-            RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
-        }
+        qp.fail(cx, None);
+        // Also for one that was in error before: nobody has told of receives that were posted since it was looked at.
+        RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
         flush_out(cx, sleepable, &qp);
         // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
         // error state before.
