@@ -148,6 +148,8 @@ pub(super) struct Need {
     others: KVec<Absent>,
     /// What did not come.
     refused: Option<Place>,
+    /// Whether a worker has had memory come for it: one in whose place it was put meanwhile is not to be told.
+    supplied: bool,
 }
 
 impl Need {
@@ -157,6 +159,7 @@ impl Need {
             absent: None,
             others: KVec::new(),
             refused: None,
+            supplied: false,
         }
     }
 
@@ -408,6 +411,7 @@ impl Qp {
         let (absent, others) = {
             let mut state = cx.lock(&self.state);
             let need = side(&mut state.absence);
+            need.supplied = true;
             (need.absent.take(), core::mem::take(&mut need.others))
         };
         let Some(absent) = absent else {
@@ -418,7 +422,11 @@ impl Qp {
                 // What changes all the time will have its turn.
                 Ok(()) | Err(EBUSY) => {}
                 Err(_) => {
-                    side(&mut cx.lock(&self.state).absence).refused = Some(absent.place());
+                    let mut state = cx.lock(&self.state);
+                    let need = side(&mut state.absence);
+                    if need.supplied {
+                        need.refused = Some(absent.place());
+                    }
                     break;
                 }
             }
