@@ -502,8 +502,12 @@ impl Qp {
             let events = core::mem::take(&mut state.events);
             // Who transmits now looks for more before he ends.
             let has_output = state.has_output() && !state.is_busy();
+            let is_response = arrival.segment.header.bth.opcode.is_response();
+            if is_response && state.machine.backlog() > 1 {
+                state.course.go_on();
+            }
             let is_left = has_output
-                && arrival.segment.header.bth.opcode.is_response()
+                && is_response
                 && state.is_sent_here()
                 && Relief::take_over(&mut cx, qp, crate::fabric::now());
             (

@@ -5,13 +5,14 @@
 //! Inside one host a message is there as soon as it is sent, and most of the work is the receiver's. A task that posts
 //! small messages upon each other, and waits for none of them (see [`crate::pace`]), is held up by that: it could have
 //! posted the next one. So it only says what it has posted, and another processor transmits for it meanwhile. If that
-//! has [enough](SEATS) to do already, the task helps itself: both work all the time, on different queue pairs.
+//! has [enough](SHARED) to do already, the task helps itself: both work all the time, on different queue pairs.
 //!
 //! A processor whose own tasks post such messages has no time for others.
 //!
 //! This is for reliable connections alone, as is [steering](crate::steering), by which another processor sends what leaves
 //! the host. An acknowledgement comes to that one, and allows more requests: if it transmitted them as well, it would
-//! do everything, and the one whose task has posted them nothing. So it leaves that to another processor.
+//! do everything, and the one whose task has posted them nothing. So it leaves that to another processor, also if that
+//! has enough to do.
 
 use crate::hca::Hca;
 use crate::qp::Qp;
@@ -44,7 +45,10 @@ use rdma::work::{
 };
 
 /// Queue pairs that wait at most, beside those that are being transmitted for.
-const SEATS: usize = 8;
+const SEATS: usize = 32;
+
+/// Those of them for which the processor would have time that hands them over: if so many wait, it does that work.
+const SHARED: usize = 8;
 
 /// A processor where messages were posted in this time is at it. It is long enough for one that a hypervisor takes away
 /// meanwhile: should that be taken to be idle and given work, its tasks would not come to post, and it would go on to
@@ -94,9 +98,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Has `qp` wait; false if there is no room for it.
-    fn add(&mut self, qp: &Held<Qp>) -> bool {
-        let Some(seat) = self.qps.get_mut(self.len) else {
+    /// Has `qp` wait; false if `most` do, or there is no room for it.
+    fn add(&mut self, qp: &Held<Qp>, most: usize) -> bool {
+        let Some(seat) = self.qps.iter_mut().take(most).nth(self.len) else {
             return false;
         };
         *seat = qp.try_clone();
@@ -151,8 +155,19 @@ impl Relief {
         Posted::on(cpu).is_some_and(|posted| !posted.is_within(now, BUSY))
     }
 
-    /// Has another processor transmit for `qp`; false if there is none that has time `now`.
+    /// Has another processor transmit what was posted here to `qp`; false if there is none that has time `now`, or it
+    /// has enough to do.
+    pub(crate) fn share(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant) -> bool {
+        Self::hand_over(cx, qp, now, SHARED)
+    }
+
+    /// Has another processor transmit what an answer that has come here allows; false if there is none that has time
+    /// `now`, or too many wait.
     pub(crate) fn take_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant) -> bool {
+        Self::hand_over(cx, qp, now, SEATS)
+    }
+
+    fn hand_over(cx: &mut Cx<'_, QpLock, Off>, qp: &Held<Qp>, now: Instant, most: usize) -> bool {
         let Some(cpu) = other_cpu().filter(|cpu| Self::has_time(*cpu, now)) else {
             return false;
         };
@@ -161,7 +176,7 @@ impl Relief {
         if !waiting.is_served {
             waiting.is_served = relief.serve_on(cpu, &qp.hca);
         }
-        waiting.is_served && waiting.add(qp)
+        waiting.is_served && waiting.add(qp, most)
     }
 
     /// Has the work item run on `cpu`; false if `hca` has more holders than can be counted.

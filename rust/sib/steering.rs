@@ -15,8 +15,8 @@
 //! leaves to another processor as well: the answers to RDMA READ are built on one, and received on the other.
 //!
 //! What a queue pair sends must not overtake what it has sent before, which may wait on the other processor. So all its
-//! requests go the same way, whoever sends them, until none was handed over for a [while](HOLD) and all are
-//! acknowledged. Nobody acknowledges answers, and one that is overtaken is asked for again: they change their way
+//! requests go the same way, whoever sends them, until none was handed over for a [while](HOLD), no others are posted
+//! already, and all are acknowledged. Nobody acknowledges answers, and one that is overtaken is asked for again: they change their way
 //! after a while, or with the processor that receives the requests.
 
 use crate::fabric;
@@ -77,6 +77,16 @@ impl Course {
     /// Another processor may send the next request.
     pub(crate) fn offer(&mut self) {
         self.offered = Steering::renewed(self.requests);
+    }
+
+    /// An answer has come, and who has posted more has not waited for it: the next request goes the same way, however
+    /// long ago it was posted.
+    pub(crate) fn go_on(&mut self) {
+        let renewed = |last| Steering {
+            until: fabric::now().after(HOLD),
+            ..last
+        };
+        self.offered = self.offered.or_else(|| self.requests.map(renewed));
     }
 
     /// The processor that sends a request, if that is another one. A convoy may have `offered` one; `alone` says that
@@ -142,6 +152,18 @@ mod tests {
             until: Instant::from_nanos(0),
             ..steering(number)?
         })
+    }
+
+    #[test]
+    fn what_is_posted_already_goes_on() -> Result {
+        let mut course = Course {
+            requests: Some(over(1)?),
+            ..Course::default()
+        };
+        course.go_on();
+        assert_eq!(course.of_request(None, true), Some(cpu(1)?));
+        assert_eq!(course.of_request(None, true), Some(cpu(1)?));
+        Ok(())
     }
 
     #[test]

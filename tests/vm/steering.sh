@@ -84,11 +84,11 @@ step "Another processor sends long messages"
 steered ib_write_bw -F -s 65536 -n $((messages / 50))
 
 step "It does not transmit what its acknowledgements allow: 0x0a ib_write_bw -q 16"
+# One that the machine has taken away meanwhile does.
 for ((try = 1; ; try++)); do
 	transmitted 0x0a ib_write_bw -F -s 65536 -q 16 -n $((messages / 100))
 	[ $((BY_OTHER * 4)) -ge "$BY_POSTER" ] && [ -n "$hurries" ] || break
-	# In some runs the other one sends a third of them all the same; without what is tested, a third or more in each.
-	[ $try -lt 12 ] || fail "it does"
+	[ $try -lt 3 ] || fail "it does"
 done
 
 step "and what is asked for by RDMA READ"

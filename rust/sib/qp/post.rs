@@ -263,7 +263,7 @@ fn stays(
         sent: (!hurried).then_some(Load::Near),
         left_over: None,
     });
-    let taken_over = hurried && Relief::take_over(cx, qp, now);
+    let taken_over = hurried && Relief::share(cx, qp, now);
     if taken_over {
         qp.pd.pace.fade(Load::Near);
     }
