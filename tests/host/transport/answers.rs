@@ -114,3 +114,31 @@ fn an_acknowledgement_after_an_answer_is_short() {
     assert_eq!(reply.header.bth.opcode.operation(), Operation::Ack);
     assert_eq!(reply.header.bth.psn, config(0).sq_psn.add(1));
 }
+
+/// Of several operations, whatever order their answers are asked for in, each is answered, and again.
+#[test]
+fn answers_are_looked_for_from_the_oldest_that_is_owed() {
+    let [mut one, mut two] = pair(|_| {});
+    for _ in 0..3 {
+        post(&mut one, 0, SendOp::Read, 8);
+    }
+    let requests = one.poll_all(0);
+    deliver(&mut two, &requests);
+    assert_eq!(two.poll_all(0).len(), 3);
+    for asked in [&[0usize][..], &[2, 0], &[1], &[2, 1, 0]] {
+        for at in asked {
+            deliver(&mut two, &requests[*at..=*at]);
+        }
+        let mut psns: Vec<_> = asked
+            .iter()
+            .map(|at| requests[*at].0.header.bth.psn)
+            .collect();
+        psns.sort_by_key(|psn| psn.get());
+        let told: Vec<_> = two
+            .poll_all(0)
+            .iter()
+            .map(|sent| sent.0.header.bth.psn)
+            .collect();
+        assert_eq!(told, psns);
+    }
+}

@@ -206,6 +206,8 @@ pub(super) struct Fetches<R> {
     kept: u32,
     /// Whether some answer may be pending.
     pending: bool,
+    /// The number of the oldest operation whose answer may be.
+    oldest: u32,
     /// The segment that was polled last.
     polled: Option<Polled>,
 }
@@ -219,6 +221,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             newest: 0,
             kept: 0,
             pending: false,
+            oldest: 0,
             polled: None,
         }
     }
@@ -232,10 +235,24 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.pending
     }
 
+    /// So many of the newest operations may have a pending answer.
+    fn waiting(&self) -> u32 {
+        match self.pending {
+            true => self.newest.wrapping_sub(self.oldest).min(self.kept),
+            false => 0,
+        }
+    }
+
+    /// The answer to the operation that is `age` before the newest one is pending.
+    fn owe(&mut self, age: u32) {
+        self.oldest = self.newest.wrapping_sub(age.max(self.waiting()));
+        self.pending = true;
+    }
+
     /// Whether some answer is pending. The last one may be out without [`Self::poll`] having looked for more.
     pub(super) fn owes(&mut self) -> bool {
         if self.pending {
-            let mut ages = 1..=self.kept;
+            let mut ages = 1..=self.waiting();
             self.pending = ages.any(|age| {
                 self.get_mut(age)
                     .is_some_and(|resource| resource.is_pending())
@@ -249,7 +266,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         if !self.pending {
             return false;
         }
-        (1..=self.kept).any(|age| {
+        (1..=self.waiting()).any(|age| {
             self.get_mut(age).is_some_and(|resource| {
                 let by_key = matches!(resource.fetch, Fetch::Read { rkey, .. } if rkey == key);
                 by_key && resource.is_pending()
@@ -298,7 +315,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         self.polled = None;
         // INVARIANT: There was room.
         self.kept = self.kept.wrapping_add(1);
-        self.pending = true;
+        self.owe(1);
         if let Some(resource) = self.get_mut(1) {
             // INVARIANT: 0 <= 0 <= count <= count, and 0 <= 0 <= count.
             *resource = Resource {
@@ -357,7 +374,9 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             let Some(end) = resource.asked_until(at, header, config) else {
                 break;
             };
-            self.pending |= resource.repeat(at, end);
+            if resource.repeat(at, end) {
+                self.owe(age);
+            }
             break;
         }
     }
@@ -386,7 +405,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             // INVARIANT: This is how it was.
             resource.next = polled.next;
             resource.out = polled.out;
-            self.pending = true;
+            self.owe(polled.age);
         }
     }
 
@@ -395,7 +414,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         if !self.pending {
             return None;
         }
-        for age in (1..=self.kept).rev() {
+        for age in (1..=self.waiting()).rev() {
             let Some(resource) = self.get_mut(age) else {
                 break;
             };
@@ -405,6 +424,13 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 let segment = answer(resource, config, limits)?;
                 // INVARIANT: `next` is at most `count`.
                 resource.out = out.max(resource.next);
+                // All before it are out.
+                let left = match resource.is_pending() {
+                    true => age,
+                    false => age.wrapping_sub(1),
+                };
+                self.oldest = self.newest.wrapping_sub(left);
+                self.pending = left > 0;
                 self.polled = Some(Polled {
                     age,
                     psn: segment.header.bth.psn,
@@ -430,7 +456,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         if !newest.is_pending() || !newest.is_short(most) {
             return None;
         }
-        for age in 2..=self.kept {
+        for age in 2..=self.waiting() {
             if self.get_mut(age)?.is_pending() {
                 return None;
             }
