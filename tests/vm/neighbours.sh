@@ -56,6 +56,24 @@ timeout 30 iblinkinfo -C sib1 -l | grep -v Polling
 pair sib1 sib3 ibv_rc_pingpong -n $rounds
 pair sib3 sib2 ibv_rc_pingpong -n $rounds
 
+step "One without an address of IPv6 is told why it is alone, and is found when it has one"
+host 4
+ipv6() {
+	echo "$1" | ip netns exec host4 tee /proc/sys/net/ipv6/conf/eth0/disable_ipv6
+}
+ipv6 1
+hca 4
+silent() {
+	dmesg | grep 'no beacons leave the underlay'
+}
+within 30 silent || fail "no word about it"
+ipv6 0
+within "$soon" switches sib1 4 || fail "it has not been found"
+run rdma link del sib4
+run ip netns del host4
+within "$soon" switches sib1 3 || fail "it is still there"
+[ "$(silent | wc -l)" = 1 ] || fail "it is told again"
+
 # cables: what the third host tells of its cables.
 cables() {
 	cat "/sys/kernel/debug/sib/$(basename "$(readlink -f /sys/class/infiniband/sib3/device)")/cables"

@@ -72,6 +72,9 @@ const INTERVAL: Duration = Duration::from_millis(1000);
 /// How long the other end of a cable that a beacon made may be gone.
 const PATIENCE: Duration = Duration::from_millis(10_000);
 
+/// Beacons in a row that cannot leave before the log says so: an address of the link takes two seconds to be one.
+const UNSENT: u32 = 10;
+
 /// Ports of the switch that no beacon takes, so that one more HCA finds room.
 const SPARE: usize = MAX_PORTS as usize;
 
@@ -87,6 +90,8 @@ pub(super) struct Search {
     way: Way,
     /// When the next beacon is due.
     next: Instant,
+    /// Beacons in a row that could not leave.
+    unsent: u32,
     /// Neighbours that no cable leads to.
     heard: [Option<SocketAddr>; HEARD],
     /// Whether there is one that nobody sees to yet.
@@ -186,6 +191,7 @@ impl Fabric {
                 segments: false,
             },
             next: now(),
+            unsent: 0,
             heard: [None; HEARD],
             news: false,
         });
@@ -235,8 +241,28 @@ impl Fabric {
             udp_port: params::udp_port(),
         };
         if let Some(skb) = datagram(&beacon) {
-            // An interface that is down, or has no address yet, sends none.
-            let _ = way.endpoint.socket.send(skb, &way.path, cx, irqs);
+            let sent = way.endpoint.socket.send(skb, &way.path, cx, irqs);
+            self.note_beacon(cx, sent);
+        }
+    }
+
+    /// Has the log say that no beacons leave, when that lasts: an interface that is down, or has no address yet, sends
+    /// none.
+    fn note_beacon(&self, cx: &mut Cx<'_, Unlocked>, sent: Result) {
+        let unsent = {
+            let mut state = cx.lock(&self.state);
+            let Some(search) = &mut state.search else {
+                return;
+            };
+            search.unsent = match sent {
+                Ok(()) => 0,
+                Err(_) => search.unsent.saturating_add(1),
+            };
+            search.unsent
+        };
+        if let (UNSENT, Err(error)) = (unsent, sent) {
+            let switch = self.base.switch().get();
+            pr_info!("switch {switch:#018x}: no beacons leave the underlay: {error:?}\n");
         }
     }
 
