@@ -62,6 +62,9 @@ class Guest:
         except (FileNotFoundError, ValueError):
             self._tell("the guest ended before its script did")
             self.status = 1
+        if not kernel_log.begins(self.log):
+            self._tell("its kernel has left no log, which would tell of bugs")
+            self.status = self.status or 1
 
     async def _boot(self):
         command = qemu.command(self.node, self.options, self.accel)

@@ -40,6 +40,15 @@ _REPORT = re.compile(_START + "(?:" + "|".join(_REPORTS) + ")")
 _CONTEXT = 60
 
 
+def begins(path):
+    """Whether there is a log at `path`, with the first line of a kernel."""
+    try:
+        with open(path, errors="replace") as log:
+            return any("Linux version " in line for line in log)
+    except FileNotFoundError:
+        return False
+
+
 def report(path):
     """The lines of the first report in the log at `path`, or None."""
     try:
