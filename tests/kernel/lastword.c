@@ -62,6 +62,8 @@ static u8 *bytes;
 static DECLARE_COMPLETION(arrived);
 /* The end has begun, and has come. */
 static bool ending, ended;
+/* What came of it. */
+static int end_error;
 /* It began while who hands on the message was kept. */
 static bool kept;
 
@@ -118,14 +120,11 @@ static void unmake(struct end *end)
 static void put_to_end(struct work_struct *work)
 {
 	struct end *end = &ends[way->end];
-	int error;
 
 	wait_for_completion(&arrived);
 	WRITE_ONCE(ending, true);
-	error = way->state == NONE ? unmake_qp(end) :
-				     qp_to(end->qp, way->state);
-	if (error)
-		pr_err("%s: %d\n", way->name, error);
+	end_error = way->state == NONE ? unmake_qp(end) :
+					 qp_to(end->qp, way->state);
 	WRITE_ONCE(ended, true);
 }
 
@@ -206,6 +205,7 @@ static int converse(void)
 	flush_work(&work);
 	destroy_work_on_stack(&work);
 	try(error);
+	check(!end_error, "%s: %d", way->name, end_error);
 	try(told(&ends[0]));
 	/* Of what is in use no more there is no completion. */
 	if (way->end == 0 || way->state == IB_QPS_ERR)

@@ -190,6 +190,7 @@ int main(int argc, char **argv)
 	while (take_one(QUIET_MS))
 		;
 	check(receives || !arrived, "%u messages without a receive", arrived);
+	check(!receives || arrived, "none of %u messages has arrived", messages);
 	check(!ibv_destroy_ah(way), "destroy_ah: %m");
 	for (int at = 0; at < 2; at++) {
 		end_destroy(&ends[at]);

@@ -95,15 +95,15 @@ ended() {
 }
 
 # opensm_down: stops it, and ends the test with what its threads wait for if it
-# does not stop.
+# does not stop, or with what it has said if it had ended before or does not end well.
 opensm_down() {
 	[ -z "${OPENSM_PID:-}" ] || {
-		kill "$OPENSM_PID"
+		kill "$OPENSM_PID" || fail "OpenSM has ended by itself: $(tail -n 30 /tmp/opensm.out)"
 		within 60 ended "$OPENSM_PID" || {
 			head -v /proc/"$OPENSM_PID"/task/*/{wchan,syscall,stack}
 			fail "OpenSM does not end"
 		}
-		wait "$OPENSM_PID"
+		wait "$OPENSM_PID" || fail "status $? of OpenSM: $(tail -n 30 /tmp/opensm.out)"
 	}
 	OPENSM_PID=
 }
@@ -111,6 +111,7 @@ opensm_down() {
 # opensm_clean [PATTERN]: ends the test if OpenSM's log holds an error or a warning. Traps
 # are logged as errors, and so is what comes in while OpenSM leaves; PATTERN is what else is right.
 opensm_clean() {
+	[ -s "$OPENSM_LOG" ] || fail "OpenSM has no log"
 	! grep -E 'WARN|ERR [0-9A-F]{4}|0x01 ->' "$OPENSM_LOG" |
 		grep -Ev "since we are exiting|log_trap_info${1:+|$1}" ||
 		fail "OpenSM has found fault with the fabric"
