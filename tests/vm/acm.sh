@@ -113,7 +113,7 @@ for ((turn = 1; turn <= NODES; turn++)); do
 	fi
 	barrier turn
 done
-kill $ACM
+kill $ACM || fail "ibacm has ended by itself: $(cat /tmp/ibacm)"
 wait $ACM
 no_objects
 guests_unfaulted

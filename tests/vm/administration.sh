@@ -88,11 +88,15 @@ cm 18600 ib_write_bw -R -F -d sib1 -p 18600 -n $many -s 65536 -- \
 	ib_write_bw -R -F -d sib0 -p 18600 -n $many -s 65536 $FAR
 
 step "A port comes and goes, and with it its memberships"
+# As saquery writes it.
+port=$(python3 -c 'import ipaddress, sys; print(ipaddress.ip_address(sys.argv[1]))' "$(gid sib1)")
+asks some "PortGid\.*$port$" --smkey 1 -m
 run rdma link del sib1
-ended_groups() {
-	! timeout 60 saquery -t 20000 -g -C sib0 | grep -iq 'ff15:.*:1234'
+no_member() {
+	local said
+	said=$(timeout -k 5 60 saquery -t 20000 -C sib0 --smkey 1 -m) && ! grep -q "PortGid\.*$port$" <<<"$said"
 }
-within 20 ended_groups || fail "a group without members"
+within 20 no_member || fail "groups have a member that has gone"
 run ip netns del far
 run ip link set "$NEAR_IF" down
 run rdma link del sib0

@@ -68,7 +68,7 @@ cat $DATAGRAMS
 
 step "ib_cm hears nothing of LAPs that are not for it"
 run modprobe ib_umad
-before=$(ib_cm_counters)
+before=$(ib_cm_counters) || fail "ib_cm counts nothing"
 run user flood sib0 sib1 3 own
 [ "$(ib_cm_counters)" = "$before" ] || fail "$(diff <(echo "$before") <(ib_cm_counters))"
 

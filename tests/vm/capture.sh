@@ -34,7 +34,7 @@ captured() {
 		cat /tmp/capture
 		fail "the capture does not begin"
 	}
-	"$@"
+	"$@" || fail "status $? of: $*"
 	kill -"${SIGNAL:-INT}" $tool
 	wait $tool || fail "status $? of the capture: $(cat /tmp/capture)"
 	cat /tmp/capture
@@ -176,8 +176,14 @@ if [ "${1:-}" = messages ]; then
 	message AlternatePathResponse 0x1a
 fi
 
+# not_there PORT...: no capture, since nothing0 is not there.
+not_there() {
+	! "$CAPTURE" "$@" 2>/tmp/capture || fail "a port that is not there was captured: $*"
+	grep -q '^capture: .*No such file.*nothing0' /tmp/capture || fail "it says: $(cat /tmp/capture)"
+}
+
 run "$CAPTURE" --help
-! "$CAPTURE" nothing0 2>/dev/null || fail "a port that is not there was captured"
+not_there nothing0
 mountpoint -q /sys/kernel/debug || run mount -t debugfs none /sys/kernel/debug
 [ "${1:-}" != udp ] || datapath udp
 fabric_up
@@ -187,7 +193,7 @@ step "Packets are not for terminals"
 grep -q 'not for a terminal' <<<"$said" || fail "no reason: $said"
 
 step "A reliable connection"
-! "$CAPTURE" sib0:1 nothing0 2>/dev/null || fail "a port that is not there was captured beside one that is"
+not_there sib0:1 nothing0
 grep -qx off /sys/kernel/debug/sib/sib0/1/capture || fail "the capture of the port that is there goes on"
 captured sib0:1 --strict -- pair sib0 sib1 ibv_rc_pingpong -n 50 >/dev/null
 cat /tmp/capture

@@ -90,7 +90,8 @@ on() {
 
 # host_sees HCA...: the namespace of the host has these, and no others.
 host_sees() {
-	[ "$(rdma link show | sed 's/^link \([^/]*\).*/\1/' | sort -u | xargs)" = "$*" ]
+	local links
+	links=$(rdma link show) && [ "$(sed 's/^link \([^/]*\).*/\1/' <<<"$links" | sort -u | xargs)" = "$*" ]
 }
 
 mount | grep -q 'type cgroup2' || run mount -t cgroup2 none /sys/fs/cgroup
@@ -213,6 +214,11 @@ run podman_ kill victim
 grep 'Failed status 12' /tmp/client || fail "its peer says: $(cat /tmp/client)"
 wait
 no_objects
+# What an HCA that is exclusive has is seen in its namespace alone.
+for pod in 1 2; do
+	within 20 on $pod bash -c "$(declare -f user_objects_gone); user_objects_gone" ||
+		fail "objects are left: $(on $pod rdma resource show)"
+done
 
 if [ "$MODE" = exclusive ]; then
 	step "An HCA that is moved while it is in use"

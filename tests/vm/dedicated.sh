@@ -67,7 +67,7 @@ refused() {
 	cat /tmp/refused
 	case $status in
 	0) fail "not refused: $*" ;;
-	124 | 137) fail "neither refused nor done: $*" ;;
+	124 | 126 | 127 | 137) fail "neither refused nor done: $*" ;;
 	esac
 }
 

@@ -69,8 +69,9 @@ guests_up() {
 
 # up: the interface has joined its groups and has its addresses.
 up() {
-	! ip -o link show "$NEAR_IF" | grep -q NO-CARRIER &&
-		! ip -6 address show dev "$NEAR_IF" | grep -q tentative
+	local link addresses
+	link=$(ip -o link show "$NEAR_IF") && addresses=$(ip -6 address show dev "$NEAR_IF") &&
+		! grep -q NO-CARRIER <<<"$link" && ! grep -q tentative <<<"$addresses"
 }
 
 # breaks: how often a cable of this host has gone down.

@@ -20,11 +20,11 @@ managed_by() {
 	done
 }
 
-# fresh: an echo has come in the last second.
+# fresh: an echo has come in the last second. Of those that have not there are lines as well.
 fresh() {
 	local last
-	last=$(grep -o '^\[[0-9]*' "$ECHOES" | tail -n 1)
-	[ "${last#[}" -ge $(($(date +%s) - 1)) ]
+	last=$(sed -n 's/^\[\([0-9]*\).* bytes from .*/\1/p' "$ECHOES" | tail -n 1)
+	[ "${last:-0}" -ge $(($(date +%s) - 1)) ]
 }
 
 # goes_on WHO: echoes, streams, and groups that are joined now.

@@ -120,8 +120,10 @@ parents_again() {
 }
 
 ready() {
-	! { ip -o link show "$NEAR_IF" && ip -n far -o link show "$FAR_IF"; } | grep -q NO-CARRIER &&
-		! { ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF"; } | grep -q tentative
+	local links addresses
+	links=$(ip -o link show "$NEAR_IF" && ip -n far -o link show "$FAR_IF") &&
+		addresses=$(ip -6 address show dev "$NEAR_IF" && ip -n far -6 address show dev "$FAR_IF") &&
+		! grep -q NO-CARRIER <<<"$links" && ! grep -q tentative <<<"$addresses"
 }
 
 # ip_fabric_of_one: the same, with addresses, on one host, for users in the kernel that

@@ -226,4 +226,5 @@ hca_up sib0 sibnet0
 sleep $soon
 grep -q INIT /sys/class/infiniband/sib0/ports/1/state || fail "somebody manages the subnet"
 run modprobe -r sib
-! modprobe sib sm=2 2>/dev/null || fail "sm=2 was taken"
+! said=$(modprobe sib sm=2 2>&1) || fail "sm=2 was taken"
+grep -q 'Invalid argument' <<<"$said" || fail "sm=2: $said"

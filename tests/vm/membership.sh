@@ -221,9 +221,8 @@ before=$(refusals "$switch" "$port" | xargs)
 after=$(refusals "$switch" "$port" | xargs)
 read -r sent refused <<<"$before"
 read -r sent_after refused_after <<<"$after"
-if [ "$sent_after" -le "$sent" ] || [ "$refused_after" -le "$refused" ]; then
+[ "$sent_after" -gt "$sent" ] && [ "$refused_after" -gt "$refused" ] ||
 	fail "port $port of the switch has not counted: $before, then $after"
-fi
 echo "port $port of the switch: $before, then $after"
 
 step "The default partition without a full member"

@@ -63,14 +63,16 @@ rdma link show | grep '^link sib1/' || fail "sib1 is lost"
 step "What it stands on goes meanwhile"
 # is_gone HCA: from both namespaces.
 is_gone() {
-	! rdma link show | grep -q "^link $1/" && ! netns_has pod1 "$1"
+	local here there
+	here=$(rdma link show) && there=$(ip netns exec pod1 rdma link show) &&
+		! grep -q "^link $1/" <<<"$here"$'\n'"$there"
 }
 for ((cycle = 0; cycle < rounds; cycle++)); do
 	ip link add v0 type veth peer name v1 || fail "veth"
 	ip link set v0 up
 	rdma link add sib5 type sib netdev v0 || fail "no HCA on v0 after $cycle rounds"
 	(
-		while rdma dev set sib5 netns pod1 && ip netns exec pod1 rdma dev set sib5 netns host; do
+		while rdma dev set sib5 netns pod1 && : >/tmp/moved && ip netns exec pod1 rdma dev set sib5 netns host; do
 			:
 		done
 	) 2>/dev/null &
@@ -79,6 +81,7 @@ for ((cycle = 0; cycle < rounds; cycle++)); do
 	wait
 	within 20 is_gone sib5 || fail "sib5 stays without v0, after $cycle rounds"
 done
+[ -e /tmp/moved ] || fail "sib5 has never moved"
 
 run rdma link del sib0
 run rdma link del sib1

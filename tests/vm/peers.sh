@@ -154,7 +154,7 @@ run rdma link del sib0
 run ip link del v0
 run ip link add v0 mtu 300 type veth peer name r0 netns router
 complained() {
-	dmesg | grep -q 'sib: peers: no cable from v0 to 10.2.0.1:61600'
+	dmesg | grep -qF 'sib: peers: no cable from v0 to 10.2.0.1:61600: the MTU of the netdev is too small'
 }
 within 30 complained || fail "no word about a cable that cannot be"
 run ip link del v0
@@ -165,7 +165,8 @@ within 30 both_cabled || fail "the cables have not come back: $(cat /sys/kernel/
 mkdir $CONFIG/twice
 echo v0 >$CONFIG/twice/netdev
 echo 10.2.0.1 >$CONFIG/twice/remote
-! echo 1 2>/dev/null >$CONFIG/twice/enable || fail "one cable was plugged twice"
+! said=$( (echo 1 >$CONFIG/twice/enable) 2>&1) || fail "one cable was plugged twice"
+grep -q 'File exists' <<<"$said" || fail "it is refused otherwise: $said"
 run rmdir $CONFIG/twice
 
 step "The module goes, with its cables"

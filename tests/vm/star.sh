@@ -35,7 +35,7 @@ for ((host = 1; host <= HOSTS; host++)); do
 	cable "hub$host" lan0 "10.9.0.$host"
 	cable "leaf$host" "lan$host" 10.9.0.100
 done
-[ -z "$(rdma link show | grep -v 'link sib[123]/')" ] || fail "there are more HCAs: $(rdma link show)"
+links=$(rdma link show) && ! grep -v 'link sib[123]/' <<<"$links" || fail "there are more HCAs: $(rdma link show)"
 within "$soon" links sib1 $((2 * HOSTS + HOSTS)) || fail "the star is not whole: $(timeout 30 iblinkinfo -l)"
 within "$soon" switches sib1 $((HOSTS + 1)) || fail "not all switches"
 wait_active "$soon" sib1 sib2 sib3

@@ -37,6 +37,15 @@ user() {
 	ip netns exec "host$number" setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 }
 
+# in_vain REASON NUMBER COMMAND...: what a user of that host tries comes to nothing, for that reason.
+in_vain() {
+	local reason=$1 said
+	shift
+	! said=$(user "$@" 2>&1) || return 1
+	printf '%s\n' "$said"
+	grep -q "$reason" <<<"$said" || fail "not '$reason', but: $said"
+}
+
 # dropped CAUSE: how many datagrams all switches have dropped for that.
 dropped() {
 	sed -n "s/^$1 //p" /sys/kernel/debug/sib/*/dropped | awk '{ sum += $1 } END { print sum }'
@@ -63,10 +72,11 @@ user 3 python3 -B /tmp/end.py shout eth0 $PORT_OF_CABLES ff02::1 3 || fail "a He
 
 step "A user of a host where a switch listens, from a port of his own"
 for remote in 1 2; do
-	! user 1 python3 -B /tmp/end.py join eth0 $((PORT_OF_CABLES + 1)) "$(address $remote)" 8 ||
+	in_vain 'it is not' 1 python3 -B /tmp/end.py join eth0 $((PORT_OF_CABLES + 1)) "$(address $remote)" 8 ||
 		fail "a user of host 1 is a switch, for that of host $remote"
 done
-! user 1 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 1 || fail "the port of the cables is not taken"
+in_vain 'Address already in use' 1 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 1 ||
+	fail "the port of the cables is not taken"
 switches sib1 2 || fail "there are other switches"
 
 step "A host without a switch, and no key"
@@ -76,12 +86,12 @@ user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 20 || fai
 step "The same, and one that passes on what others say, with a key"
 echo "a secret" >$CONFIG/key || fail "the key was not taken"
 within 60 switches sib1 2 || fail "the hosts have not found each other"
-! user 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 8 || fail "a stranger has no key and a cable"
+in_vain 'it is not' 3 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 8 || fail "a stranger has no key and a cable"
 for address in fe80::a fe80::b; do
 	run ip -n host3 address add $address/64 dev eth0 nodad
 done
 refused=$(dropped key)
-! user 3 python3 -B /tmp/end.py relay eth0 "$(address 1)" "$(address 2)" 20 || fail "a stranger is between two switches"
+in_vain 'it is not' 3 python3 -B /tmp/end.py relay eth0 "$(address 1)" "$(address 2)" 20 || fail "a stranger is between two switches"
 [ "$(dropped key)" -gt $((refused + 10)) ] || fail "the stranger has not been heard"
 within 60 switches sib1 2 || fail "a stranger has done harm"
 wait_active 60 sib1 sib2

@@ -85,6 +85,7 @@ done
 within $soon links sib0 $LINKS || fail "not all links are active: $(timeout 60 iblinkinfo -C sib0 -l)"
 # Where an HCA has gone, a link is down.
 timeout 60 ibqueryerrors -C sib0 -k >/tmp/errors
+grep -q '^## Summary' /tmp/errors || fail "ibqueryerrors has not looked at all: $(cat /tmp/errors)"
 ! grep 'port [0-9]*:' /tmp/errors | grep -v '\[LinkDownedCounter == 1\]$' || fail "a port has another error"
 counts 1 "^## Summary: $((${#MEMBERS[@]} + 2)) nodes checked, 0 bad nodes found" ibqueryerrors -C sib0
 for hca in 0 "${MEMBERS[@]}"; do

@@ -30,7 +30,8 @@ mkdir $CONFIG/six
 echo v0 >$CONFIG/six/netdev
 for remote in fd01::1 fe80::1 ::1; do
 	echo "$remote" >$CONFIG/six/remote || fail "$remote"
-	! echo 1 2>/dev/null >$CONFIG/six/enable || fail "a cable to $remote"
+	! said=$( (echo 1 >$CONFIG/six/enable) 2>&1) || fail "a cable to $remote"
+	grep -q 'Address family not supported' <<<"$said" || fail "a cable to $remote is refused otherwise: $said"
 done
 run rmdir $CONFIG/six
 
