@@ -314,12 +314,15 @@ impl<S: Storage> Agent<S> {
             if job.used >= most {
                 return self.end_query(request, &job, query, is_table, now);
             }
-            let next = job.place.saturating_add(1);
-            let (answer, next) = match self.look(manager, request, query, job.place) {
+            let mut next = job.place.saturating_add(1);
+            let answer = match self.look(manager, request, query, job.place) {
                 Found::End => return self.end_query(request, &job, query, is_table, now),
-                Found::Nothing => (None, next),
-                Found::NothingBefore(place) => (None, place),
-                Found::Record(answer) => (Some(answer), next),
+                Found::Nothing => None,
+                Found::NothingBefore(place) => {
+                    next = place;
+                    None
+                }
+                Found::Record(answer) => Some(answer),
             };
             job.place = next;
             let Some(answer) = answer else {
