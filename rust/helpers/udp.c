@@ -5,6 +5,7 @@
 #include <linux/ipv6.h>
 #include <linux/skbuff.h>
 #include <linux/udp.h>
+#include <net/addrconf.h>
 #include <net/dst_cache.h>
 #include <net/ip6_checksum.h>
 #include <net/ip_tunnels.h>
@@ -220,6 +221,13 @@ static int sib_udp_send6(struct sock *sk, struct sk_buff *skb,
 	if (IS_ERR(dst)) {
 		kfree_skb(skb);
 		return PTR_ERR(dst);
+	}
+	/* The nodes of a link believe what comes from an address of it, and nothing else. */
+	if (ipv6_addr_is_ll_all_nodes(&key.u.ipv6.dst) &&
+	    !(ipv6_addr_type(&saddr) & IPV6_ADDR_LINKLOCAL)) {
+		dst_release(dst);
+		kfree_skb(skb);
+		return -EADDRNOTAVAIL;
 	}
 	udp_tunnel6_xmit_skb(dst, sk, skb, NULL, &saddr, &key.u.ipv6.dst,
 			     flow->traffic_class, flow->hops, 0, sport, dport,

@@ -56,18 +56,19 @@ timeout 30 iblinkinfo -C sib1 -l | grep -v Polling
 pair sib1 sib3 ibv_rc_pingpong -n $rounds
 pair sib3 sib2 ibv_rc_pingpong -n $rounds
 
-step "One without an address of IPv6 is told why it is alone, and is found when it has one"
+step "One without an address of the link is told why it is alone, and is found when it has one"
 host 4
-ipv6() {
-	echo "$1" | ip netns exec host4 tee /proc/sys/net/ipv6/conf/eth0/disable_ipv6
-}
-ipv6 1
+run ip -n host4 link set eth0 addrgenmode none
+run ip -n host4 link set eth0 down
+run ip -n host4 link set eth0 up
+# Nobody believes what comes from this one.
+run ip -n host4 address add fd04::4/64 nodad dev eth0
 hca 4
 silent() {
 	dmesg | grep 'no beacons leave the underlay'
 }
 within 30 silent || fail "no word about it"
-ipv6 0
+run ip -n host4 address add fe80::4/64 dev eth0
 within "$soon" switches sib1 4 || fail "it has not been found"
 run rdma link del sib4
 run ip netns del host4

@@ -287,7 +287,8 @@ where
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH` when there is no route. As with any datagram, success does not mean arrival.
+    /// `ENETUNREACH` when there is no route, `EADDRNOTAVAIL` to all nodes of a link without an address of it. As with any
+    /// datagram, success does not mean arrival.
     #[inline]
     pub fn send(
         &self,
