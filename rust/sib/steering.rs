@@ -16,8 +16,8 @@
 //!
 //! What a queue pair sends must not overtake what it has sent before, which may wait on the other processor. So all its
 //! requests go the same way, whoever sends them, until none was handed over for a [while](HOLD), no others are posted
-//! already, and all are acknowledged. Nobody acknowledges answers, and one that is overtaken is asked for again: they change their way
-//! after a while, or with the processor that receives the requests.
+//! already, and all are acknowledged. Nobody acknowledges answers, and one that is overtaken is asked for again: they
+//! change their way after a while, or with the processor that receives the requests.
 
 use crate::fabric;
 use kernel::cpu::CpuId;
@@ -70,6 +70,8 @@ pub(crate) struct Course {
     requests: Option<Steering>,
     /// For the next request.
     offered: Option<Steering>,
+    /// The task has come to the processor that sends: that is to end, whatever is posted already.
+    ends: bool,
     answers: Option<Steering>,
 }
 
@@ -77,11 +79,15 @@ impl Course {
     /// Another processor may send the next request.
     pub(crate) fn offer(&mut self) {
         self.offered = Steering::renewed(self.requests);
+        self.ends = self.offered.is_none();
     }
 
     /// An answer has come, and who has posted more has not waited for it: the next request goes the same way, however
     /// long ago it was posted.
     pub(crate) fn go_on(&mut self) {
+        if self.ends {
+            return;
+        }
         let renewed = |last| Steering {
             until: fabric::now().after(HOLD),
             ..last
@@ -163,6 +169,18 @@ mod tests {
         course.go_on();
         assert_eq!(course.of_request(None, true), Some(cpu(1)?));
         assert_eq!(course.of_request(None, true), Some(cpu(1)?));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_to_end_does_not_go_on() -> Result {
+        let mut course = Course {
+            requests: Some(over(1)?),
+            ends: true,
+            ..Course::default()
+        };
+        course.go_on();
+        assert_eq!(course.of_request(None, true), None);
         Ok(())
     }
 
