@@ -113,6 +113,8 @@ pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, h
     hca.end();
     for_each(cx, hca, Qp::is_user, |cx, qp| {
         qp.fail(cx, None);
+        // Who is at it just now flushes one part, and does not stay for the rest.
+        settle(cx, sleepable, &qp);
         // Also for one that was in error before: nobody has told of receives that were posted since it was looked at.
         RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
         flush_out(cx, sleepable, &qp);
