@@ -496,6 +496,36 @@ fn routes_with_a_part_by_lid() {
 }
 
 #[test]
+fn a_way_by_ports_may_end_at_the_lid_that_comes_next() {
+    let (mut world, mut manager) = fabric(2, &[(0, 1)], &[0, 1]);
+    manager.sweep(&mut world);
+    let near = manager
+        .nodes
+        .iter()
+        .find(|found| found.guid == 0x0200_0000_0000_0100)
+        .expect("it was found")
+        .lids[&0];
+    let mut mad = [0; 256];
+    mad[..4].copy_from_slice(&[1, 0x81, 1, 1]);
+    mad[6..8].fill(1);
+    mad[15] = 78;
+    mad[16..18].copy_from_slice(&sm::NODE_INFO.to_be_bytes());
+    mad[32..34].fill(0xff);
+    mad[34..36].copy_from_slice(&near.to_be_bytes());
+    mad[129] = 1;
+    let lrh = Lrh {
+        slid: Lid::PERMISSIVE,
+        dlid: Lid::PERMISSIVE,
+    };
+    world.send(manager.at, lrh, mad);
+    let answers: Vec<_> = world.inbox.drain(..).collect();
+    assert_eq!(answers.len(), 1);
+    let (at, _, mad) = &answers[0];
+    assert_eq!((*at, mad[3]), (manager.at, 0x81));
+    assert_eq!(sm::be64(&mad[64..], 12), 0x0200_0000_0000_0100);
+}
+
+#[test]
 fn refusals_have_the_right_status() {
     let (mut world, mut manager) = fabric(1, &[], &[0, 0]);
     manager.sweep(&mut world);

@@ -230,7 +230,11 @@ impl<S: Storage> Switch<S> {
     ) -> SmpVerdict {
         match self.agent(in_port, smp, lrh.slid, now, settle) {
             Some(verdict) => verdict,
-            None if smp.hop_cnt() != 0 && smp.dr_dlid() != Lid::PERMISSIVE => {
+            // The directed part of its way may as well end here, if it has come by that.
+            None if smp.hop_cnt() != 0
+                && smp.dr_dlid() != Lid::PERMISSIVE
+                && lrh.slid != Lid::PERMISSIVE =>
+            {
                 reply(self.by_lid(lrh.slid))
             }
             None => match step(smp, PortNum::MANAGEMENT) {
