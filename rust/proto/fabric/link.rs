@@ -178,15 +178,13 @@ impl Link {
     /// Goes down by order of management and stays in `phys`.
     pub(super) fn force(&mut self, phys: PhysState) -> LinkAction {
         let was_up = self.state != LinkState::Down;
-        let was = self.phys;
         self.state = LinkState::Down;
         self.phys = match phys {
             PhysState::LinkUp => PhysState::Polling,
             other => other,
         };
         match self.phys {
-            PhysState::Polling if was_up || was != PhysState::Polling => LinkAction::Retrain,
-            PhysState::Polling => LinkAction::None,
+            PhysState::Polling => LinkAction::Retrain,
             _ if was_up => LinkAction::Drop,
             _ => LinkAction::None,
         }
@@ -304,7 +302,7 @@ mod tests {
         assert_eq!(link.offer(), None);
         assert_eq!(link.force(PhysState::Disabled), LinkAction::None);
         assert_eq!(link.force(PhysState::Polling), LinkAction::Retrain);
-        assert_eq!(link.force(PhysState::Polling), LinkAction::None);
+        assert_eq!(link.force(PhysState::Polling), LinkAction::Retrain);
         assert!(link.up(Phy::SUPPORTED));
         assert_eq!(link.force(PhysState::Polling), LinkAction::Retrain);
     }

@@ -132,6 +132,10 @@ impl PortAttrs {
         if self.kind != PortKind::SwitchManagement {
             new.set_link(info)?;
             new.set_state(info, &mut change)?;
+            // A port that looks for a peer trains with what is enabled now.
+            if !change.settle && new.offer().is_some() && new.offer() != self.offer() {
+                new.order(PhysState::Polling, &mut change);
+            }
         }
         if self.kind == PortKind::SwitchExternal {
             new.enforce_in = info.partition_enforcement_inbound;
@@ -437,6 +441,18 @@ mod tests {
             (enabled.widths, enabled.speeds, enabled.ext_speeds),
             (1, 7, 0)
         );
+    }
+
+    #[test]
+    fn a_port_that_polls_trains_with_what_is_enabled_now() {
+        let (mut port, mut info) = configured();
+        info.link_width_enabled = 1;
+        assert_eq!(port.set_info(&info).map(|change| change.settle), Ok(false));
+        port.link_down();
+        info.link_width_enabled = 2;
+        assert_eq!(port.set_info(&info).map(|change| change.settle), Ok(true));
+        assert_eq!(port.link_settle().0, LinkAction::Retrain);
+        assert_eq!(port.set_info(&info).map(|change| change.settle), Ok(false));
     }
 
     #[test]
