@@ -346,25 +346,29 @@ impl Fabric {
 
     /// Does what management has ordered for the link of a port of the switch; the answer has left by now.
     fn settle_switch(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, cable: PortNum) {
-        let (action, told) = {
+        let (told, bye) = {
             let mut guard = cx.lock(&self.state);
             let (state, mut cx) = guard.split();
             self.new_generation();
             let action = state.switch.link_settle(cable);
-            let told = match action {
-                LinkAction::None => None,
-                LinkAction::Drop | LinkAction::Retrain => state.unlink(cx.reborrow(), cable),
+            // The port and its cable at once: the next handshake may come right after this.
+            let (told, bye) = match action {
+                LinkAction::None => (None, None),
+                LinkAction::Drop | LinkAction::Retrain => {
+                    let told = state.unlink(cx.reborrow(), cable);
+                    (told, state.hang_up(cable))
+                }
             };
             if action == LinkAction::Retrain {
                 state.train(cx, cable);
             }
-            (action, told)
+            (told, bye)
         };
         if let Some((hca, port, events)) = told {
             events::dispatch(cx, &hca, port, events);
         }
-        if action != LinkAction::None {
-            self.hang_up(cx, irqs, cable);
+        if let Some(bye) = bye {
+            self.send_message(cx, irqs, &bye);
         }
         self.rearm(cx);
     }

@@ -503,22 +503,6 @@ impl Fabric {
             }
         }
     }
-
-    /// Tells the other end of the cable of `port` that its link has been taken down.
-    pub(super) fn hang_up(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>, port: PortNum) {
-        let parcel = {
-            let mut guard = cx.lock(&self.state);
-            guard.cable(port).and_then(|cable| {
-                cable.silent_since = now();
-                let cookie = cable.line.peer_cookie();
-                let bye = cable.line.leave(ByeReason::Disabled)?;
-                cable.parcel(cookie, bye)
-            })
-        };
-        if let Some(parcel) = parcel {
-            self.send_message(cx, irqs, &parcel);
-        }
-    }
 }
 
 /// What a control message leads to.
@@ -535,6 +519,15 @@ impl State {
             End::Cable(cable) => Some(cable),
             _ => None,
         }
+    }
+
+    /// The link of `port` has been taken down: its cable, if it has one, begins anew. Returns what to tell the other end.
+    pub(super) fn hang_up(&mut self, port: PortNum) -> Option<Parcel> {
+        let cable = self.cable(port)?;
+        cable.silent_since = now();
+        let cookie = cable.line.peer_cookie();
+        let bye = cable.line.leave(ByeReason::Disabled)?;
+        cable.parcel(cookie, bye)
     }
 
     /// Whether the cable of `port` is to look for its other end.
