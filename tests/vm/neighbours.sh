@@ -7,6 +7,7 @@
 # in each, and nobody who says anything about cables or subnet managers.
 
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cables.sh"
 
 BEACON="$(dirname "$0")/neighbours/beacon.py"
 
@@ -32,6 +33,7 @@ hca() {
 
 as_it_comes
 run modprobe sib
+configfs_up
 run ip link add lan0 type bridge
 run ip link set lan0 mtu 9000 up
 
@@ -115,6 +117,30 @@ pair sib1 sib2 ibv_rc_pingpong -n $rounds
 run ip netns exec host2 rdma link add late2 type sib netdev eth0
 wait_active "$soon" late2
 run rdma link del late2
+
+step "A configured cable takes the place of an automatic one, which does not come back when its port is disabled"
+# by_ipv4 HOST PEER: one end of it.
+by_ipv4() {
+	run ip -n "host$1" address add "10.9.1.$1/24" dev eth0
+	nsenter --net="/run/netns/host$1" bash -ec "mkdir $CONFIG/host$1; cd $CONFIG/host$1
+		echo eth0 >netdev; echo 10.9.1.$2 >remote; echo 1 >enable" || fail "no cable from host $1"
+}
+by_ipv4 2 3
+by_ipv4 3 2
+# The automatic one leads to the first host.
+replaced() {
+	cables | grep -q ' to 10.9.1.2:.* configured up ' && [ "$(cables | grep -c automatic)" = 1 ]
+}
+within 30 replaced || fail "$(cables)"
+port=$(cables | sed -n 's/^port \([0-9]*\) to 10.9.1.2:.*/\1/p')
+orders "$port" disable
+sleep 4
+cables | grep "^port $port .* the port is disabled" || fail "$(cables)"
+[ "$(cables | grep -c automatic)" = 1 ] || fail "beacons have made another one: $(cables)"
+orders "$port" enable
+within 30 replaced || fail "$(cables)"
+run rmdir $CONFIG/host2 $CONFIG/host3
+within "$soon" switches sib1 3 || fail "the hosts have not found each other again"
 
 step "A host leaves"
 run rdma link del sib3

@@ -151,6 +151,8 @@ pub struct Line {
     nonce: u64,
     sequence: u64,
     peer: Option<Peer>,
+    /// The switch that was at the other end last.
+    known: Option<Guid>,
     /// When the other end was met last.
     met: Instant,
     /// It is not met again before.
@@ -172,6 +174,7 @@ impl Line {
             nonce,
             sequence: 0,
             peer: None,
+            known: None,
             met: Instant::default(),
             pause: Instant::default(),
             obstacle: None,
@@ -210,6 +213,11 @@ impl Line {
     /// The switch at the other end, while datagrams pass both ways.
     pub fn peer(&self) -> Option<Guid> {
         Some(self.peer?.guid)
+    }
+
+    /// The switch that is at the other end, or was there last.
+    pub fn known(&self) -> Option<Guid> {
+        self.known
     }
 
     /// When [`Self::poll`] next has something to say.
@@ -386,6 +394,7 @@ impl Line {
         self.next = now;
         self.met = now;
         self.obstacle = None;
+        self.known = Some(hello.guid);
         self.peer = Some(Peer {
             guid: hello.guid,
             cookie: hello.cookie,

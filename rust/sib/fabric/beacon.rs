@@ -329,9 +329,11 @@ impl Search {
 impl State {
     /// Whether there is a port for one more cable.
     fn has_room(&self) -> bool {
-        let pending = self
-            .cables()
-            .filter(|(_, cable)| cable.origin == Origin::Beacon && cable.line.peer().is_none());
+        // A port that is disabled keeps its cable, and waits for nobody.
+        let pending = self.cables().filter(|(port, cable)| {
+            let looks = self.switch.offer(*port).is_some();
+            looks && cable.origin == Origin::Beacon && cable.line.peer().is_none()
+        });
         pending.count() < PENDING && self.free_ports().count() > SPARE
     }
 

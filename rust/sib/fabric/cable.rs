@@ -552,10 +552,13 @@ impl State {
         found.map(|(port, _)| port)
     }
 
-    /// Whether the switch `guid` is at the other end of some cable.
+    /// Whether the switch `guid` is at the other end of some cable, or was before the port of that was disabled: who
+    /// takes a link away does not want another one.
     pub(super) fn leads_to(&self, guid: Guid) -> bool {
-        self.cables()
-            .any(|(_, cable)| cable.line.peer() == Some(guid))
+        self.cables().any(|(port, cable)| {
+            let disabled = self.switch.offer(port).is_none();
+            cable.line.peer() == Some(guid) || (disabled && cable.line.known() == Some(guid))
+        })
     }
 
     /// The same, of a cable that was configured.
