@@ -22,7 +22,7 @@ datapath "${1:-handoff}"
 fabric_up
 step "Regions"
 run user regions sib0 sib1
-run user odp sib0 sib1
+run user odp sib0 sib1 refused
 [ "${2:-}" != longest ] || run user regions sib0 sib1 longest
 step "FLUSH and ATOMIC WRITE"
 run user placement sib0 sib1
