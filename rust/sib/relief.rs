@@ -44,7 +44,7 @@ use rdma::work::{
     Work, //
 };
 
-/// Queue pairs that wait at most, beside those that are being transmitted for.
+/// How often queue pairs wait at most, beside those that are being transmitted for; one may do so several times.
 const SEATS: usize = 32;
 
 /// Those of them for which the processor would have time that hands them over: if so many wait, it does that work.

@@ -8,8 +8,8 @@
 #
 # What there is to do with memory beside reading and writing it: FLUSH and ATOMIC
 # WRITE, memory windows, registration by work requests of a client in the kernel,
-# and invalidation by the peer; keys, regions that go while others write to them, and
-# regions that are not pinned.
+# and invalidation by the peer; keys, and regions that go while others write to them,
+# or while a message waits for their pages.
 #
 #     memory.sh [handoff|udp [longest]]
 #
