@@ -25,6 +25,11 @@
 #define USAGE "usage: hoard DEVICE CGROUP cq|srq|qp|mr|mw|ah|pd|listener COUNT BYTES"
 #define MOST 20000
 #define DUE_MS 20000
+/*
+ * What memory.stat says may lack the last 254 pages of two processors until the kernel sums up, every
+ * two seconds (FLUSH_TIME of mm/memcontrol.c).
+ */
+#define SUMMED_UP_MS 3000
 /* What is free need not be uncharged at once, nor what others than the objects have taken. */
 #define SLACK (1u << 20)
 /* One list of so many pages each. */
@@ -252,9 +257,15 @@ static void counted(const struct kind *kind, unsigned int count, uint64_t bytes)
 	/* Tables that stay are made now. */
 	check(fill(kind, count) == count, "a %s: %m", kind->name);
 	empty(kind, count);
-	before = charged();
+	due = now_ms() + SUMMED_UP_MS;
+	do
+		before = charged();
+	while (now_ms() < due);
 	check(fill(kind, count) == count, "a %s: %m", kind->name);
-	during = charged();
+	due = now_ms() + DUE_MS;
+	do
+		during = charged();
+	while (during < before + count * bytes && now_ms() < due);
 	empty(kind, count);
 	due = now_ms() + DUE_MS;
 	do
