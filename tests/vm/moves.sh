@@ -33,7 +33,8 @@ travel() {
 come_and_go() {
 	while [ -e /tmp/travels ]; do
 		rdma link add "$1" type sib netdev sibnet0 || return
-		# The kernel's list of devices may lack one while others change their place in it.
+		# The kernel lists one device at a time and finds the next by counting (nldev_get_dumpit()), so
+		# that a list lacks one when another before it goes meanwhile.
 		within 20 rdma link del "$1" || return
 	done
 }
