@@ -29,7 +29,6 @@ use crate::watch::Level;
     reason = "`configfs_attrs!` wants THIS_MODULE in scope, but not that of kernel 7.3"
 )]
 use crate::*;
-use core::fmt::Write;
 use core::net::Ipv6Addr;
 use core::str::FromStr;
 use kernel::configfs::{
@@ -48,7 +47,10 @@ use proto::cm::watch::{
     End, //
 };
 use proto::cm::LONGEST;
-use rdma::configfs;
+use rdma::configfs::{
+    self,
+    show, //
+};
 use rdma::module;
 use wire::{
     Gid,
@@ -215,33 +217,6 @@ fn number(page: &[u8], most: u8) -> Result<u8> {
         pr_err!("configfs: \"{text:.60}\" is not a number from 0 to {most}\n");
         EINVAL
     })
-}
-
-/// A page that text is written to.
-struct Cursor<'a> {
-    page: &'a mut [u8; PAGE_SIZE],
-    len: usize,
-}
-
-impl Write for Cursor<'_> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = self.page.get_mut(self.len..).unwrap_or_default();
-        if text.len() > room.len() {
-            return Err(core::fmt::Error);
-        }
-        for (to, from) in room.iter_mut().zip(text.bytes()) {
-            *to = from;
-        }
-        self.len = self.len.saturating_add(text.len());
-        Ok(())
-    }
-}
-
-/// Writes formatted text to `page`.
-fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
-    let mut cursor = Cursor { page, len: 0 };
-    cursor.write_fmt(args).map_err(|_| EMSGSIZE)?;
-    Ok(cursor.len)
 }
 
 #[vtable]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Subsystems of configfs whose registration may fail.
+//! Subsystems of configfs whose registration may fail, and what is read of their files.
 //!
 //! The kernel's own initialiser drops a subsystem that could not be registered, which deregisters it all the same: an
 //! oops.
@@ -8,6 +8,7 @@
 //! C header: [`include/linux/configfs.h`](srctree/include/linux/configfs.h)
 
 use core::cell::Cell;
+use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::ptr::{
     self,
@@ -21,6 +22,7 @@ use kernel::configfs::{
 };
 use kernel::container_of;
 use kernel::error::to_result;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 /// An initialiser that puts `data` in their place, notes it, and stops there: before the registration.
@@ -68,4 +70,35 @@ pub fn register<Data>(
     }
     // SAFETY: Both fields are initialised; it is registered, as its drop expects.
     Ok(KBox::into_pin(unsafe { room.assume_init() }))
+}
+
+/// A page that text is written to.
+struct Cursor<'a> {
+    page: &'a mut [u8; PAGE_SIZE],
+    len: usize,
+}
+
+impl Write for Cursor<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.page.get_mut(self.len..).unwrap_or_default();
+        if text.len() > room.len() {
+            return Err(core::fmt::Error);
+        }
+        for (to, from) in room.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        self.len = self.len.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Writes formatted text to `page`, and returns its length in bytes.
+///
+/// # Errors
+///
+/// `EMSGSIZE` if it does not fit.
+pub fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
+    let mut cursor = Cursor { page, len: 0 };
+    cursor.write_fmt(args).map_err(|_| EMSGSIZE)?;
+    Ok(cursor.len)
 }

@@ -66,7 +66,10 @@ use kernel::{
     new_condvar,
     new_mutex, //
 };
-use rdma::configfs;
+use rdma::configfs::{
+    self,
+    show, //
+};
 use rdma::module;
 use rdma::net::NetDevice;
 use rdma::new_work;
@@ -558,33 +561,6 @@ fn key(page: &[u8]) -> Result<Option<Arc<Key>>> {
 fn show_key(page: &mut [u8; PAGE_SIZE], key: Option<&Arc<Key>>) -> Result<usize> {
     let word = if key.is_some() { "set" } else { "none" };
     show(page, fmt!("{word}\n"))
-}
-
-/// Writes formatted text to `page`.
-pub(crate) fn show(page: &mut [u8; PAGE_SIZE], args: kernel::fmt::Arguments<'_>) -> Result<usize> {
-    let mut cursor = Cursor { page, len: 0 };
-    core::fmt::Write::write_fmt(&mut cursor, args).map_err(|_| EMSGSIZE)?;
-    Ok(cursor.len)
-}
-
-/// A page that text is written to.
-struct Cursor<'a> {
-    page: &'a mut [u8; PAGE_SIZE],
-    len: usize,
-}
-
-impl core::fmt::Write for Cursor<'_> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let room = self.page.get_mut(self.len..).unwrap_or_default();
-        if text.len() > room.len() {
-            return Err(core::fmt::Error);
-        }
-        for (to, from) in room.iter_mut().zip(text.bytes()) {
-            *to = from;
-        }
-        self.len = self.len.saturating_add(text.len());
-        Ok(())
-    }
 }
 
 #[vtable]

@@ -20,8 +20,7 @@
 
 use crate::config::{
     line,
-    misfit,
-    show, //
+    misfit, //
 };
 use crate::fabric::Assignments;
 use crate::registry;
@@ -51,7 +50,10 @@ use kernel::{
     new_mutex, //
 };
 use proto::sm::Assignment;
-use rdma::configfs;
+use rdma::configfs::{
+    self,
+    show, //
+};
 use rdma::module;
 use rdma::new_work;
 use rdma::sync::{
