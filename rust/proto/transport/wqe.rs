@@ -138,12 +138,6 @@ impl SendOp {
             Self::Send | Self::SendImm | Self::SendInv | Self::WriteImm
         )
     }
-
-    /// Whether the operation is an RDMA WRITE.
-    #[inline]
-    pub const fn is_write(self) -> bool {
-        matches!(self, Self::Write | Self::WriteImm)
-    }
 }
 
 /// How a send work request wants to be treated.

@@ -122,6 +122,10 @@ fn needs_recv(op: SendOp) -> bool {
     )
 }
 
+fn is_write(op: SendOp) -> bool {
+    matches!(op, SendOp::Write | SendOp::WriteImm)
+}
+
 /// The work request for an order, and its buffer. A FLUSH names the first bytes of what the work request before
 /// it named.
 fn request(node: usize, number: usize, order: &Order) -> (SendWqe, Vec<u8>) {
@@ -322,7 +326,7 @@ fn check(world: &World, node: usize, orders: &[Order]) {
             let found = flushed.next().unwrap();
             let before = number.checked_sub(1).map(|number| &orders[number]);
             assert_eq!(found.len(), order.len.min(FLUSHED));
-            if let Some(before) = before.filter(|before| before.op.is_write()) {
+            if let Some(before) = before.filter(|before| is_write(before.op)) {
                 let len = before.len.min(found.len());
                 assert_eq!(found[..len], bytes(node, number - 1, len));
             }
@@ -330,7 +334,7 @@ fn check(world: &World, node: usize, orders: &[Order]) {
         if order.op == SendOp::Read {
             assert!(own.retired[number] == data);
         }
-        if order.op.is_write() {
+        if is_write(order.op) {
             assert!(peer.memory[region(number)..][..order.len] == data);
         }
         if needs_recv(order.op) {
