@@ -292,7 +292,6 @@ unsafe extern "C" fn received(
     let mad = Mad {
         port,
         ignore_mkey: false,
-        ignore_bkey: false,
         source,
         request,
     };

@@ -30,8 +30,6 @@ pub struct Mad<'a> {
     pub port: u32,
     /// The M_Key need not match: the sender is this host's administrator.
     pub ignore_mkey: bool,
-    /// The B_Key need not match.
-    pub ignore_bkey: bool,
     /// Where it came from; `None` when this host made it, for sysfs.
     pub source: Option<MadSource>,
     /// The datagram, as on the wire.

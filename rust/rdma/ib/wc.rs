@@ -92,7 +92,7 @@ pub enum WcExt {
 
 /// A work completion.
 ///
-/// In a completion with an error only `wr_id`, `status`, `qpn`, `qp` and `vendor_err` are meaningful.
+/// In a completion with an error only `wr_id`, `status`, `qpn` and `qp` are meaningful.
 #[derive(Clone)]
 pub struct Wc {
     /// What the client gave with the work request.
@@ -121,8 +121,6 @@ pub struct Wc {
     pub dlid_path_bits: u8,
     /// For the GSI the index of the P_Key.
     pub pkey_index: u16,
-    /// A vendor's error code.
-    pub vendor_err: u32,
 }
 
 impl Wc {
@@ -142,7 +140,6 @@ impl Wc {
             sl: 0,
             dlid_path_bits: 0,
             pkey_index: 0,
-            vendor_err: 0,
         }
     }
 }

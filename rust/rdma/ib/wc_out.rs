@@ -89,7 +89,6 @@ fn to_c(wc: &Wc, qp: *mut bindings::ib_qp) -> bindings::ib_wc {
     }
     out.status = wc.status.raw();
     out.opcode = wc.opcode.raw();
-    out.vendor_err = wc.vendor_err;
     out.byte_len = wc.byte_len;
     out.qp = qp;
     out.src_qp = wc.src_qp;

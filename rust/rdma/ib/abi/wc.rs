@@ -55,7 +55,7 @@ impl UverbsWc {
             wr_id: wc.wr_id,
             status: wc.status.raw(),
             opcode: wc.opcode.raw(),
-            vendor_err: wc.vendor_err,
+            vendor_err: 0,
             byte_len: wc.byte_len,
             ext,
             qp_num: wc.qpn,

@@ -79,7 +79,6 @@ pub(super) unsafe extern "C" fn process_mad<D: Driver>(
     let mad = Mad {
         port,
         ignore_mkey: flags & bindings::ib_process_mad_flags_IB_MAD_IGNORE_MKEY != 0,
-        ignore_bkey: flags & bindings::ib_process_mad_flags_IB_MAD_IGNORE_BKEY != 0,
         source,
         request,
     };
