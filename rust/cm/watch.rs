@@ -15,6 +15,7 @@ mod table;
 
 pub(crate) use level::Level;
 
+use crate::connection::now;
 use crate::device::{
     back,
     migration_of,
@@ -48,10 +49,7 @@ use proto::cm::{
     Env,
     Identity, //
 };
-use proto::time::{
-    Duration,
-    Instant, //
-};
+use proto::time::Duration;
 use rdma::cm::{
     PathState,
     Sent,
@@ -146,10 +144,6 @@ pub(crate) struct Watch {
     work: Work<Watch>,
     #[pin]
     clock: Timer<Watch>,
-}
-
-fn now() -> Instant {
-    Instant::from_nanos(rdma::time::now_ns())
 }
 
 /// A datagram of communication management, if it is one.
