@@ -61,9 +61,6 @@ use wire::{
 /// The most retries that a LAP has: four bits, as REQ has for all others.
 const MAX_RETRIES: u8 = 15;
 
-/// The digits of a GUID.
-const GUID_DIGITS: usize = 16;
-
 /// The folder of all HCAs.
 pub(crate) struct Hcas(Arc<Shared>);
 
@@ -143,7 +140,7 @@ impl GroupOperations for Hca {
                 alternate: 0,
             ],
         };
-        let guid = guid(name.to_bytes()).inspect_err(|_| {
+        let guid = configfs::guid(name.to_bytes()).inspect_err(|_| {
             pr_err!("configfs: a peer is named by its node GUID, 16 digits\n");
         })?;
         self.policy.list(guid)?;
@@ -163,18 +160,6 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.policy.unlist(self.guid);
     }
-}
-
-/// A GUID, with or without colons.
-fn guid(text: &[u8]) -> Result<u64> {
-    let digits = || text.iter().filter(|byte| **byte != b':');
-    if digits().count() != GUID_DIGITS {
-        return Err(EINVAL);
-    }
-    digits().try_fold(0u64, |guid, byte| {
-        let digit = char::from(*byte).to_digit(16).ok_or(EINVAL)?;
-        Ok(guid << 4 | u64::from(digit))
-    })
 }
 
 /// `PORT LID`, `PORT GID` or `auto`.

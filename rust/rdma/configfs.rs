@@ -37,6 +37,25 @@ fn stop<Data>(data: Data, place: &Cell<*mut Data>) -> impl PinInit<Data, Error> 
     unsafe { pin_init::pin_init_from_closure(put) }
 }
 
+/// The digits of a GUID.
+const GUID_DIGITS: usize = 16;
+
+/// The GUID of 16 hexadecimal digits, with colons or without.
+///
+/// # Errors
+///
+/// `EINVAL` for anything else.
+pub fn guid(text: &[u8]) -> Result<u64> {
+    let digits = || text.iter().filter(|byte| **byte != b':');
+    if digits().count() != GUID_DIGITS {
+        return Err(EINVAL);
+    }
+    digits().try_fold(0u64, |guid, byte| {
+        let digit = char::from(*byte).to_digit(16).ok_or(EINVAL)?;
+        Ok(guid << 4 | u64::from(digit))
+    })
+}
+
 /// Makes the folder `name` at the root of configfs. May sleep.
 ///
 /// # Errors

@@ -72,9 +72,6 @@ use wire::{
     PKey, //
 };
 
-/// The digits of a GUID.
-const GUID_DIGITS: usize = 16;
-
 /// The largest number of partitions: so many a port has room for, beside the default one.
 const MAX_PARTITIONS: usize = PKeyTable::ENTRIES - 1;
 
@@ -341,14 +338,7 @@ impl fmt::Display for Members {
 /// A GUID, with colons or `0x` or without.
 fn guid(text: &str) -> Result<Guid> {
     let text = text.strip_prefix("0x").unwrap_or(text);
-    let digits = || text.chars().filter(|digit| *digit != ':');
-    if digits().count() != GUID_DIGITS {
-        return Err(EINVAL);
-    }
-    let guid = digits().try_fold(0u64, |guid, digit| {
-        Ok::<_, Error>(guid << 4 | u64::from(digit.to_digit(16).ok_or(EINVAL)?))
-    });
-    Ok(Guid::new(guid?))
+    Ok(Guid::new(configfs::guid(text.as_bytes())?))
 }
 
 /// The members that were written.
