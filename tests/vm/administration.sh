@@ -38,14 +38,6 @@ refused() {
 	grep -Eiq 'status|not supported|unsupported|invalid' <<<"$said" || fail "no answer to saquery $*: $said"
 }
 
-lid() {
-	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
-}
-
-gid() {
-	cat "/sys/class/infiniband/$1/ports/${2:-1}/gids/0"
-}
-
 subnet_manager module
 ip_fabric
 
@@ -64,7 +56,7 @@ asks 1 'ff12:401b:ffff::ffff:ffff' -g
 asks some 'ff12:601b:ffff::1' -g
 asks 1 'SMState\.*3$' SMIR
 asks 5 'GUIDInfo Record dump' GIR
-asks 1 "GUID 0\.*0x$(gid sib1 | cut -d : -f 5- | tr -d :)" GIR "$(lid sib1)"
+asks 1 "GUID 0\.*$(port_guid sib1)" GIR "$(lid sib1)"
 refused SWIR
 
 step "IP over InfiniBand"

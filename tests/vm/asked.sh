@@ -12,11 +12,6 @@
 
 times=${1:-10}
 
-# lid DEVICE PORT
-lid() {
-	cat "/sys/class/infiniband/$1/ports/$2/lid"
-}
-
 managed_by_module
 run modprobe sib
 underlay sibnet0

@@ -75,10 +75,6 @@ message() {
 	[ "$count" = 1 ] || fail "$count packets match $filter"
 }
 
-lid() {
-	printf '%d' "$(cat "/sys/class/infiniband/$1/ports/1/lid")"
-}
-
 tshark --version | head -n 1
 if [ "${1:-}" = messages ]; then
 	step "Messages of communication management"

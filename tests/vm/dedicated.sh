@@ -40,10 +40,6 @@ shares() {
 	[ $(($(cat /sys/class/infiniband/sib0/ports/1/cap_mask) & CM_SUP)) != 0 ] || fail "sib0 has no manager"
 }
 
-gid() {
-	cat "/sys/class/infiniband/$1/ports/1/gids/0"
-}
-
 # ib_cm_goes: it is unloaded, with all that uses it.
 ib_cm_goes() {
 	run modprobe -r rdma_ucm

@@ -41,11 +41,6 @@ refuses() {
 	[ "$(lines "$pattern")" != 0 ] || fail "no '$pattern' in: $TOLD"
 }
 
-# lid DEVICE [PORT]: the LID of a port.
-lid() {
-	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
-}
-
 # guid_of DEVICE: the GUID of an HCA, as the tools print it.
 guid_of() {
 	echo "0x$(tr -d : <"/sys/class/infiniband/$1/node_guid")"

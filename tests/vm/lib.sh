@@ -71,11 +71,19 @@ complaints() {
 	dmesg | grep -c "configfs: "
 }
 
+# lid DEVICE [PORT]: the LID of a port.
+lid() {
+	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
+}
+
+# gid DEVICE [PORT]: its first GID.
+gid() {
+	cat "/sys/class/infiniband/$1/ports/${2:-1}/gids/0"
+}
+
 # port_guid DEVICE [PORT]: the port's GUID as opensm -g wants it.
 port_guid() {
-	local gid
-	gid=$(cat "/sys/class/infiniband/$1/ports/${2:-1}/gids/0")
-	echo "0x$(cut -d : -f 5- <<<"$gid" | tr -d :)"
+	echo "0x$(gid "$@" | cut -d : -f 5- | tr -d :)"
 }
 
 OPENSM_LOG=/tmp/opensm.log

@@ -17,11 +17,6 @@ case $(uname -r) in
 *) soon=2 rounds=1000 ;;
 esac
 
-# lid DEVICE [PORT]: the LID of a port.
-lid() {
-	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/${2:-1}/lid")"
-}
-
 # manager DEVICE: the LID of the subnet manager that the device knows.
 manager() {
 	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/1/sm_lid")"

@@ -55,14 +55,6 @@ becomes() {
 	}
 }
 
-lid() {
-	printf '%d' "$(cat "/sys/class/infiniband/$1/ports/1/lid")"
-}
-
-gid() {
-	cat "/sys/class/infiniband/$1/ports/1/gids/0"
-}
-
 # paths DEVICE DEVICE P_KEY: how many paths there are from one to the other.
 paths() {
 	timeout 60 saquery -t 20000 -C sib0 PR --sgid "$(gid "$1")" --dgid "$(gid "$2")" --pkey "$3" |

@@ -16,10 +16,6 @@
 MANAGER=${1:?who manages the subnet}
 MTU_4096=5
 
-gid() {
-	cat "/sys/class/infiniband/$1/ports/$2/gids/0"
-}
-
 # short GID: as programs write it.
 short() {
 	python3 -c 'import ipaddress, sys; print(ipaddress.ip_address(sys.argv[1]))' "$1"

@@ -13,11 +13,6 @@
 . "$(dirname "$0")/cm.sh"
 . "$(dirname "$0")/watched.sh"
 
-# lid NAME PORT
-lid() {
-	echo $(($(cat "/sys/class/infiniband/$1/ports/$2/lid")))
-}
-
 # says VALUE FILE: what is written is read again.
 says() {
 	echo "$1" >"$POLICY/$2" || fail "$2 does not take $1"
