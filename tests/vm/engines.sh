@@ -28,14 +28,6 @@ quiet() {
 	[ "$(timeout 30 iblinkinfo -C sib1 -l | grep -c '/  LinkUp')" = $((2 * LINKS)) ]
 }
 
-# managed_by DEVICE: all ports know the subnet manager there.
-managed_by() {
-	local port
-	for port in /sys/class/infiniband/*/ports/*; do
-		[ "$(($(cat "$port/sm_lid")))" = "$(lid "$1")" ] || return 1
-	done
-}
-
 # manages DEVICE OPTION...: OpenSM there, with a log and notes of its own: it complains of
 # notes in which ports have another LMC or other neighbours.
 manages() {
@@ -176,15 +168,15 @@ opensm_down
 rm -f "$OPENSM_LOG"
 opensm_up sib1 1 -F $OPTIONS -p 10
 master=$OPENSM_PID
-within "$soon" managed_by sib1 || fail "the first one is not the master"
+within "$soon" managed_from sib1 || fail "the first one is not the master"
 OPENSM_LOG=/tmp/second.log
 opensm_up sib2 1 -F $OPTIONS -p 5
 within "$soon" grep -q 'STANDBY' "$OPENSM_LOG" || fail "the second one does not stand by: $(cat $OPENSM_LOG)"
-within "$soon" managed_by sib1 || fail "the first one is no longer the master"
+within "$soon" managed_from sib1 || fail "the first one is no longer the master"
 load_goes_on "under the first one"
 kill -9 "$master"
 wait "$master" 2>/dev/null
-within "$soon" managed_by sib2 || fail "the second one has not taken over: $(tail -n 30 $OPENSM_LOG)"
+within "$soon" managed_from sib2 || fail "the second one has not taken over: $(tail -n 30 $OPENSM_LOG)"
 shows 'priority 5 state 3 SMINFO_MASTER' sminfo -C sib3
 load_goes_on "under the second one"
 programs

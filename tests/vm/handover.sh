@@ -12,14 +12,6 @@
 GAP=15
 ECHOES=/tmp/echoes
 
-# managed_by LID: the ports know the subnet manager at LID.
-managed_by() {
-	local port
-	for port in /sys/class/infiniband/*/ports/*; do
-		[ "$(($(cat "$port/sm_lid")))" = "$1" ] || return 1
-	done
-}
-
 # fresh: an echo has come in the last second. Of those that have not there are lines as well.
 fresh() {
 	local last

@@ -145,6 +145,19 @@ wait_active() {
 	done
 }
 
+# managed_by LID: all ports know the subnet manager at LID.
+managed_by() {
+	local port
+	for port in /sys/class/infiniband/*/ports/*; do
+		[ "$(($(cat "$port/sm_lid")))" = "$1" ] || return 1
+	done
+}
+
+# managed_from DEVICE: all ports know the one at the first port of DEVICE.
+managed_from() {
+	managed_by "$(lid "$1")"
+}
+
 # switches DEVICE COUNT: so many switches are in its subnet.
 switches() {
 	[ "$(timeout 60 ibswitches -C "$1" | grep -c '^Switch')" = "$2" ]

@@ -22,14 +22,6 @@ manager() {
 	printf '%d\n' "$(cat "/sys/class/infiniband/$1/ports/1/sm_lid")"
 }
 
-# managed_by LID: all ports know the subnet manager at LID.
-managed_by() {
-	local port
-	for port in /sys/class/infiniband/*/ports/*; do
-		[ "$(($(cat "$port/sm_lid")))" = "$1" ] || return 1
-	done
-}
-
 # lids: the LIDs of all ports.
 lids() {
 	head -v -n 1 /sys/class/infiniband/*/ports/*/lid

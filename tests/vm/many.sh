@@ -72,13 +72,6 @@ fi
 ! dmesg | grep 'sib: no memory' || fail "the subnet manager has no memory"
 barrier over
 step "OpenSM takes the subnet and finds no fault with it"
-# managed_by LID: the ports of all HCAs know the subnet manager there.
-managed_by() {
-	local port
-	for port in /sys/class/infiniband/*/ports/*; do
-		[ "$(($(cat "$port/sm_lid")))" = "$1" ] || return 1
-	done
-}
 if [ "$NODE" = 1 ]; then
 	opensm_up sib0
 	cat /sys/class/infiniband/sib0/ports/1/lid >/share/manager

@@ -10,14 +10,6 @@
 . "$(dirname "$0")/diags.sh"
 . "$(dirname "$0")/user.sh"
 
-# managed_by DEVICE: the subnet manager that all know is the one on DEVICE.
-managed_by() {
-	local port
-	for port in /sys/class/infiniband/*/ports/*; do
-		[ "$(($(cat "$port/sm_lid")))" = "$(lid "$1")" ] || return 1
-	done
-}
-
 step "OpenSM brings all ports to ACTIVE"
 fabric_up sib0 sib1 sib2
 
@@ -99,7 +91,7 @@ opensm_clean
 wait_active 1 sib0 sib1 sib2
 pair sib0 sib1 ibv_ud_pingpong
 opensm_up sib2
-within 30 managed_by sib2 || fail "the second OpenSM has not swept"
+within 30 managed_from sib2 || fail "the second OpenSM has not swept"
 wait_active 10 sib0 sib1 sib2
 [ "$(lid sib1)" = "$before" ] || printf 'the LID of sib1 is now %s\n' "$(lid sib1)"
 pair sib0 sib1 ibv_ud_pingpong
