@@ -19,11 +19,6 @@
 
 rounds=${2:-2}
 
-# nothing_left: nobody has a connection any more, or asks.
-nothing_left() {
-	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
-}
-
 # held connect|sidr: a program has a connection, or asks, and waits.
 held() {
 	rm -f "/tmp/$1"

@@ -10,10 +10,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 
-nothing_left() {
-	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
-}
-
 # heard WHO: it has been told.
 heard() {
 	dmesg | grep -q "$1: told that the HCA is gone"

@@ -13,11 +13,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 
-# nothing_left: nobody has a connection any more, or asks.
-nothing_left() {
-	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
-}
-
 datapath "${1:-handoff}"
 run modprobe sib
 underlay sibnet0

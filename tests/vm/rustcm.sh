@@ -10,10 +10,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/user.sh"
 
-nothing_left() {
-	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
-}
-
 # hca NAME: waits until it can be connected.
 hca() {
 	hca_up "$1" sibnet0

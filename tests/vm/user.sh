@@ -66,6 +66,11 @@ user_objects_gone() {
 	done
 }
 
+# nothing_left: no consumer of sib_cm has a connection any more, or asks.
+nothing_left() {
+	[ -z "$(cat /sys/kernel/debug/sib_cm/{connections,questions})" ]
+}
+
 # endless listen|call SOCKET DEVICE: starts one side of traffic without an end, as
 # process ENDLESS.
 endless() {
