@@ -74,11 +74,6 @@ up() {
 		! grep -q NO-CARRIER <<<"$link" && ! grep -q tentative <<<"$addresses"
 }
 
-# breaks: how often a cable of this host has gone down.
-breaks() {
-	dmesg | grep -c 'sib: .* the cable of .* is down'
-}
-
 # guests_unfaulted: OpenSM has nothing to complain of. It is right to do so if a cable has
 # been down, as it is to a host that gets no processor for a second.
 guests_unfaulted() {

@@ -49,11 +49,6 @@ attempt() {
 	[ -e "/share/done.$PORT.1" ] && [ -e "/share/done.$PORT.2" ]
 }
 
-# How often the cable has gone down.
-breaks() {
-	dmesg | grep -c 'sib: .* the cable of .* is down'
-}
-
 # across COMMAND [ARG]...: must succeed at both hosts. To a host that gets no processor
 # for a second the cable is gone, and what is under way lost: that is a reason to
 # try again, and the only one.

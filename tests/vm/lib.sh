@@ -66,6 +66,11 @@ hca_up() {
 	[ -d "/sys/class/infiniband/$1" ] || fail "no device $1 after rdma link add"
 }
 
+# breaks: how often a cable of this host has gone down.
+breaks() {
+	dmesg | grep -c 'sib: .* the cable of .* is down'
+}
+
 # complaints: how many lines of the log say why something was not taken in configfs.
 complaints() {
 	dmesg | grep -c "configfs: "

@@ -55,11 +55,6 @@ has_carrier() {
 	[ "$(cat /sys/class/net/ib0/carrier)" = 1 ]
 }
 
-# How often the cable has gone down.
-breaks() {
-	dmesg | grep -c 'sib: .* the cable of .* is down'
-}
-
 # writes NAME: ib_write_bw from the second host to the first one. Succeeds, at both, if both have.
 writes() {
 	local status=0

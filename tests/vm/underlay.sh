@@ -51,11 +51,6 @@ fragments() {
 	awk '$1 == "Ip:" && names { print $names; exit } $1 == "Ip:" { for (i = 1; i <= NF; i++) if ($i == "FragCreates") names = i }' /proc/net/snmp
 }
 
-# How often a cable has gone down.
-breaks() {
-	dmesg | grep -c 'sib: .* the cable of .* is down'
-}
-
 # passes [OPTION...]: traffic does.
 passes() {
 	within 60 settled 5 || fail "no way between the HCAs"
