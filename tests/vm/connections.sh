@@ -59,10 +59,7 @@ in_partition() {
 
 managed_by_module
 datapath "${1:-handoff}"
-run modprobe sib
-underlay sibnet0
-hca_up sib0 sibnet0
-hca_up sib1 sibnet0
+hcas_up
 wait_active 60 sib0 sib1
 run modprobe sib_cm
 run modprobe ib_umad

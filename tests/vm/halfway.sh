@@ -17,10 +17,7 @@ has_manager() {
 
 mountpoint -q /sys/kernel/config || run mount -t configfs none /sys/kernel/config
 managed_by_module
-run modprobe sib
-underlay sibnet0
-hca_up sib0 sibnet0
-hca_up sib1 sibnet0
+hcas_up
 wait_active 60 sib0 sib1
 
 step "Halfway"

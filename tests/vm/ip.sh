@@ -64,10 +64,7 @@ ip_opensm_up() {
 
 # ip_hcas [DEVICE PORT]: HCAs sib0 and sib1, and OpenSM on that port if it is to be.
 ip_hcas() {
-	run modprobe sib
-	underlay sibnet0
-	hca_up sib0 sibnet0
-	hca_up sib1 sibnet0
+	hcas_up
 	[ "$SUBNET_MANAGER" = module ] || ip_opensm_up "${1:-sib0}" "${2:-1}"
 	wait_active 60 sib0 sib1
 }

@@ -29,10 +29,7 @@ busy() {
 }
 
 managed_by_module
-run modprobe sib
-underlay nd0
-hca_up sib0 nd0
-hca_up sib1 nd0
+hcas_up
 wait_active 60 sib0 sib1
 
 step "No byte is wrong"
@@ -57,7 +54,7 @@ for ((round = 1; round <= rounds; round++)); do
 	kill $client $server 2>/dev/null
 	wait $client $server
 	if [ ! -d /sys/class/infiniband/$victim ]; then
-		hca_up $victim nd0
+		hca_up $victim sibnet0
 		wait_active 60 $victim
 	fi
 done

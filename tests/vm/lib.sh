@@ -178,9 +178,8 @@ links() {
 	[ "$(timeout 60 iblinkinfo -C "$1" ${3:+-P "$3"} -l | grep -c 'Active/  LinkUp')" = $((2 * $2)) ]
 }
 
-# fabric_up [NAME...]: HCAs (sib0 and sib1) on one dummy device, OpenSM on the
-# first one, all ports ACTIVE.
-fabric_up() {
+# hcas_up [NAME...]: HCAs (sib0 and sib1) on one dummy device.
+hcas_up() {
 	local name
 	[ $# -gt 0 ] || set -- sib0 sib1
 	run modprobe sib
@@ -188,6 +187,12 @@ fabric_up() {
 	for name; do
 		hca_up "$name" sibnet0
 	done
+}
+
+# fabric_up [NAME...]: the same, OpenSM on the first one, all ports ACTIVE.
+fabric_up() {
+	[ $# -gt 0 ] || set -- sib0 sib1
+	hcas_up "$@"
 	opensm_up "$1"
 	wait_active 60 "$@"
 }

@@ -24,10 +24,7 @@ echo +memory >/sys/fs/cgroup/cgroup.subtree_control || fail "no memory controlle
 run mkdir $GROUP
 echo $((64 * MIB)) >$GROUP/memory.max || fail "no limit"
 managed_by_module
-run modprobe sib
-underlay sibnet0
-hca_up sib0 sibnet0
-hca_up sib1 sibnet0
+hcas_up
 wait_active 60 sib0 sib1
 run modprobe sib_cm
 load sib0 sib1

@@ -46,10 +46,7 @@ answer() {
 }
 
 [ "$MANAGER" = opensm ] || managed_by_module
-run modprobe sib
-underlay sibnet0
-hca_up sib0 sibnet0
-hca_up sib1 sibnet0
+hcas_up
 [ "$MANAGER" = module ] || opensm_up sib0
 wait_active 60 sib0 sib1
 near=$(gid sib0 1) other=$(gid sib0 2) far=$(gid sib1 1) distant=$(gid sib1 2)

@@ -16,10 +16,7 @@ case $(uname -r) in
 esac
 
 managed_by_module
-run modprobe sib
-underlay nd0
-hca_up sib0 nd0
-hca_up sib1 nd0
+hcas_up
 wait_active 60 sib0 sib1
 tracing_up
 
