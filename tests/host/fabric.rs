@@ -15,6 +15,7 @@ use proto::fabric::link::{
 use proto::fabric::port::PortEvent;
 use proto::fabric::switch::Lrh;
 use proto::fabric::trap::BadKey;
+use proto::fabric::Mad;
 use proto::time::Duration;
 use sm::{
     be16,
@@ -460,38 +461,52 @@ fn management_by_lid() {
     }
 }
 
+/// The LID that ends a directed route at that end.
+const PERMISSIVE: u16 = 0xffff;
+
+/// The LID of the switch with `guid`, which the manager has found.
+fn switch_lid(manager: &Manager, guid: u64) -> u16 {
+    let mut found = manager.nodes.iter().filter(|found| found.guid == guid);
+    found.next().expect("it was found").lids[&0]
+}
+
+/// Has the manager ask for NodeInfo by a directed route of one hop, and returns the answer. `lids` are of the LRH,
+/// `ends` are DrSLID and DrDLID, `hop` the hop pointer and the port by which the hop goes.
+fn ask_by_one_hop(
+    world: &mut World,
+    manager: &Manager,
+    lids: [u16; 2],
+    ends: [u16; 2],
+    hop: [u8; 2],
+) -> (Lrh, Mad) {
+    let mut mad = [0; 256];
+    mad[..8].copy_from_slice(&[1, 0x81, 1, sm::GET, 0, 0, hop[0], 1]);
+    mad[15] = 77;
+    mad[16..18].copy_from_slice(&sm::NODE_INFO.to_be_bytes());
+    mad[32..34].copy_from_slice(&ends[0].to_be_bytes());
+    mad[34..36].copy_from_slice(&ends[1].to_be_bytes());
+    mad[129] = hop[1];
+    let lrh = Lrh {
+        slid: Lid::new(lids[0]),
+        dlid: Lid::new(lids[1]),
+    };
+    world.send(manager.at, lrh, mad);
+    assert_eq!(world.inbox.len(), 1);
+    let (at, lrh, mad) = world.inbox.remove(0);
+    assert_eq!((at, mad[3]), (manager.at, 0x81));
+    (lrh, mad)
+}
+
 #[test]
 fn routes_with_a_part_by_lid() {
     // The way to the second switch by LID, from there on by ports: `smpquery -c`.
     let (mut world, mut manager) = fabric(3, &[(0, 1), (1, 2)], &[0, 2]);
     manager.sweep(&mut world);
     let own = manager.nodes[0].lids[&1];
-    let middle = manager
-        .nodes
-        .iter()
-        .find(|found| found.guid == 0x0200_0000_0000_0101)
-        .expect("it was found")
-        .lids[&0];
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 0x81, 1, 1]);
-    mad[7] = 1;
-    mad[15] = 77;
-    mad[16..18].copy_from_slice(&sm::NODE_INFO.to_be_bytes());
-    mad[32..34].copy_from_slice(&own.to_be_bytes());
-    mad[34..36].fill(0xff);
-    mad[129] = 2;
-    let lrh = Lrh {
-        slid: Lid::new(own),
-        dlid: Lid::new(middle),
-    };
-    world.send(manager.at, lrh, mad);
-    let answers: Vec<_> = world.inbox.drain(..).collect();
-    assert_eq!(answers.len(), 1);
-    let (at, lrh, mad) = &answers[0];
-    assert_eq!(
-        (*at, lrh.dlid.get(), mad[3], mad[6]),
-        (manager.at, own, 0x81, 0)
-    );
+    let middle = switch_lid(&manager, 0x0200_0000_0000_0101);
+    let ends = [own, PERMISSIVE];
+    let (lrh, mad) = ask_by_one_hop(&mut world, &manager, [own, middle], ends, [0, 2]);
+    assert_eq!((lrh.dlid.get(), mad[6]), (own, 0));
     assert_eq!(sm::be64(&mad[64..], 12), 0x0200_0000_0000_0102);
 }
 
@@ -499,29 +514,9 @@ fn routes_with_a_part_by_lid() {
 fn a_way_by_ports_may_end_at_the_lid_that_comes_next() {
     let (mut world, mut manager) = fabric(2, &[(0, 1)], &[0, 1]);
     manager.sweep(&mut world);
-    let near = manager
-        .nodes
-        .iter()
-        .find(|found| found.guid == 0x0200_0000_0000_0100)
-        .expect("it was found")
-        .lids[&0];
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 0x81, 1, 1]);
-    mad[6..8].fill(1);
-    mad[15] = 78;
-    mad[16..18].copy_from_slice(&sm::NODE_INFO.to_be_bytes());
-    mad[32..34].fill(0xff);
-    mad[34..36].copy_from_slice(&near.to_be_bytes());
-    mad[129] = 1;
-    let lrh = Lrh {
-        slid: Lid::PERMISSIVE,
-        dlid: Lid::PERMISSIVE,
-    };
-    world.send(manager.at, lrh, mad);
-    let answers: Vec<_> = world.inbox.drain(..).collect();
-    assert_eq!(answers.len(), 1);
-    let (at, _, mad) = &answers[0];
-    assert_eq!((*at, mad[3]), (manager.at, 0x81));
+    let near = switch_lid(&manager, 0x0200_0000_0000_0100);
+    let ends = [PERMISSIVE, near];
+    let (_, mad) = ask_by_one_hop(&mut world, &manager, [PERMISSIVE; 2], ends, [1, 1]);
     assert_eq!(sm::be64(&mad[64..], 12), 0x0200_0000_0000_0100);
 }
 
