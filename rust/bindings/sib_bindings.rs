@@ -2,7 +2,7 @@
 
 //! Raw bindings to the RDMA headers and to the C shims of `rust/helpers`.
 //!
-//! For the `rdma` crate only. A type that the `kernel` crate binds as well is imported from there, so both
+//! For the crates `rdma` and `sib_cm` only. A type that the `kernel` crate binds as well is imported from there, so both
 //! crates name the same type; `struct ib_device`, which is opaque there, is complete here.
 
 #![allow(

@@ -2,7 +2,7 @@
 
 //! Safe abstractions for a software RDMA device that the `kernel` crate lacks.
 //!
-//! All `unsafe` code of the driver is in this crate; nothing else names the raw bindings. What a caller may
+//! All `unsafe` code of both modules is in this crate; nothing else in them names the raw bindings. What a caller may
 //! do where is told by the tokens of [`sync`].
 
 pub mod call;

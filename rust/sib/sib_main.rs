@@ -13,8 +13,9 @@
 //! - [`counters`] are those of `rdma statistic`.
 //! - [`debug`] is what developers see in debugfs.
 //! - [`mad`], [`query`] and [`events`] connect the management agents of a device to ib_core.
-//! - [`qp`], [`cq`], [`srq`], [`pd`], [`mr`], [`ah`] and [`mcast`] are the objects of verbs; [`payload`],
-//!   [`run`] and [`rx`] move their data.
+//! - [`qp`], [`cq`], [`srq`], [`pd`], [`mr`], [`mw`], [`ah`] and [`mcast`] are the objects of verbs; [`keys`] has what
+//!   L_Keys and R_Keys name, and [`payload`], [`run`] and [`rx`] move data.
+//! - [`pace`], [`convoy`], [`relief`] and [`steering`] decide when what is posted leaves, and which processor sends it.
 
 #![deny(unsafe_code)]
 
