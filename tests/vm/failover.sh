@@ -192,6 +192,9 @@ wrong 2 "-c: '1x' will not do" connect -c 1x sib0 1 fe80::1
 wrong 1 "ports 1 to 2, not 3" connect -p 3 sib0 1 fe80::1
 wrong 1 "ports 1 to 2, not 8" connect -p 8 sib0 1 fe80::1
 wrong 2 "-p: '9' will not do" connect -p 9 sib0 1 fe80::1
+wrong 2 "LID: '65537' will not do" connect sib0 65537 fe80::1
+wrong 2 "LID: '1x' will not do" connect sib0 1x fe80::1
+wrong 2 "LID: no port has 0" connect sib0 0 fe80::1
 wrong 2 "at least 0.1 s apart" top -i 0.05
 # shellcheck disable=SC2046 # two words
 wrong 1 "rejected: there is no such service (reason 8)" connect -s 1 sib0 $(at 1)

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Between two offers that nobody has ordered. */
@@ -313,7 +312,7 @@ static int send_some(struct side *side, uint64_t count, double interval)
 						      1000;
 }
 
-void ping(struct side *side, int port, const char *lid, const char *gid,
+void ping(struct side *side, int port, uint16_t lid, const char *gid,
 	  uint64_t count, double interval)
 {
 	struct sib_cm_send dreq = { .id = side->id };
@@ -324,10 +323,9 @@ void ping(struct side *side, int port, const char *lid, const char *gid,
 	if (port > side->ours.count)
 		die("the device has ports 1 to %d, not %d", side->ours.count,
 		    port);
-	side->theirs.port[port - 1].lid = htobe16(strtoul(lid, NULL, 0));
-	if (!side->theirs.port[port - 1].lid ||
-	    inet_pton(AF_INET6, gid, side->theirs.port[port - 1].gid) != 1)
-		die("no LID and GID: %s %s", lid, gid);
+	side->theirs.port[port - 1].lid = htobe16(lid);
+	if (inet_pton(AF_INET6, gid, side->theirs.port[port - 1].gid) != 1)
+		die("no GID: %s", gid);
 	to_init(side, port);
 	send_req(side);
 	while (!side->is_connected)

@@ -18,6 +18,8 @@
 
 /* In seconds. A view looks at all connections of the host. */
 #define MIN_VIEW_INTERVAL 0.1
+/* Behind it are those of multicast groups. */
+#define MAX_LID 0xbfff
 
 volatile sig_atomic_t interrupted;
 
@@ -130,7 +132,7 @@ int main(int argc, char **argv)
 	struct side side = { .service = DEFAULT_SERVICE,
 			     .ack_timeout = ACK_TIMEOUT };
 	const char *command = argc > 1 ? argv[1] : "";
-	uint64_t count = UINT64_MAX, size = MESSAGE;
+	uint64_t count = UINT64_MAX, size = MESSAGE, lid;
 	double interval = 1;
 	int option, port = 1, left;
 
@@ -192,11 +194,16 @@ int main(int argc, char **argv)
 		open_side(&side, argv[0]);
 		listen_for_one(&side);
 	} else if (!strcmp(command, "connect") && left >= 3) {
+		lid = number("LID", argv[1], MAX_LID);
+		if (!lid) {
+			fprintf(stderr, "sibcm: LID: no port has 0\n");
+			return 2;
+		}
 		if (!give_orders(argv + 3, left - 3))
 			return 2;
 		open_side(&side, argv[0]);
 		make_buffers(&side, size);
-		ping(&side, port, argv[1], argv[2], count, interval);
+		ping(&side, port, lid, argv[2], count, interval);
 	} else if (!strcmp(command, "show") && left == 0) {
 		show();
 	} else if (!strcmp(command, "top") && left == 0) {
