@@ -158,6 +158,10 @@ pub trait Control: Send + Sync + Sized + 'static {
     /// The module that this is a part of (see [`this_module!`](crate::this_module)), which stays while a file is open.
     const MODULE: &'static ThisModule;
 
+    /// Whether there is something to be written. Where there is not, a kernel that is locked down, as with Secure Boot,
+    /// has root read the file all the same.
+    const IS_WRITABLE: bool = true;
+
     /// Somebody reads the file.
     fn show(
         &self,
@@ -195,7 +199,11 @@ impl<T: Control> Calls<T> {
         owner: T::MODULE.as_ptr(),
         open: Some(Self::open),
         read: Some(bindings::seq_read),
-        write: Some(Self::write),
+        write: if T::IS_WRITABLE {
+            Some(Self::write)
+        } else {
+            None
+        },
         llseek: Some(bindings::seq_lseek),
         release: Some(bindings::single_release),
         ..pin_init::zeroed()
@@ -298,6 +306,7 @@ impl<T: Viewed> View<T> {
 
 impl<T: Viewed> Control for View<T> {
     const MODULE: &'static ThisModule = T::MODULE;
+    const IS_WRITABLE: bool = false;
 
     fn show(
         &self,
