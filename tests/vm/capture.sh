@@ -174,7 +174,9 @@ fi
 
 # not_there PORT...: no capture, since nothing0 is not there.
 not_there() {
-	! "$CAPTURE" "$@" 2>/tmp/capture || fail "a port that is not there was captured: $*"
+	echo earlier >$PCAP
+	! "$CAPTURE" -w $PCAP "$@" 2>/tmp/capture || fail "a port that is not there was captured: $*"
+	grep -qx earlier $PCAP || fail "an earlier capture is lost"
 	grep -q '^capture: .*No such file.*nothing0' /tmp/capture || fail "it says: $(cat /tmp/capture)"
 }
 
@@ -246,6 +248,17 @@ opensm_down
 
 step "The terminal goes"
 SIGNAL=HUP captured sib1:1 -- pair sib0 sib1 ibv_ud_pingpong -n 10 >/dev/null
+
+step "Who reads goes"
+{
+	"$CAPTURE" -t 60 sib0:1 2>/tmp/capture
+	echo $? >/tmp/status
+} | head -c 2000 >/dev/null &
+within 20 grep -q '^on' /sys/kernel/debug/sib/sib0/1/capture || fail "the capture does not begin"
+pair sib0 sib1 ibv_ud_pingpong -n 1000 >/dev/null
+within 20 test -s /tmp/status || fail "the capture goes on"
+[ "$(cat /tmp/status)" = 0 ] && grep -q '^[1-9][0-9]* packets' /tmp/capture && [ "$(wc -l </tmp/capture)" = 1 ] ||
+	fail "status $(cat /tmp/status) of the capture: $(cat /tmp/capture)"
 
 step "Times and numbers that are none, and captures of one port that end each other"
 for wrong in "-t -1" "-t 0" "-t nan" "-t inf" "-t soon" "-c 0" "-c -5"; do
