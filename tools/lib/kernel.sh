@@ -38,6 +38,10 @@ no_kernel() {
 # update`.
 kernel_release() {
 	local file=$CACHE/release-$SUITE-$SERIES found
+	# The index has those of Debian itself, too, which are older.
+	[[ ! $SERIES =~ ^[0-9]+\.[0-9]+$ ]] || printf '%s\n' "$OLDEST_SERIES" "$SERIES" | sort -C -V ||
+		die "kernel $RELEASE is too old: the modules need one of $OLDEST_SERIES or later" \
+			"boot one of $SUITE-backports, see README.md; or leave SIB_KERNEL alone, for virtual machines"
 	if [ "$RELEASE" != "$SERIES" ]; then
 		echo "$RELEASE"
 		return
@@ -96,7 +100,8 @@ kernel_packages() {
 	local release dir
 	release=$(kernel_release)
 	dir=$CACHE/kernel-$release-$(hash_of "$(declare -f make_packages)")
-	if [ ! -d "$dir" ] && ! known "$release"; then
+	if [ ! -d "$dir" ]; then
+		# The index of then may name what the mirror does not have any more.
 		ask_index "$release"
 		known "$release" || no_kernel "$release"
 	fi
