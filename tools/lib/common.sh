@@ -7,6 +7,8 @@
 set -euo pipefail
 shopt -s inherit_errexit
 
+# Root by su alone has the path of a user, without debootstrap, chroot and depmod.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=${SIB_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/sib}
 SUITE=${SIB_SUITE:-trixie}

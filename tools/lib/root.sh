@@ -55,6 +55,12 @@ enter() {
 	return "$status"
 }
 
+# may_mount: ends a tool that may not, as in most containers.
+may_mount() {
+	unshare --mount true 2>/dev/null ||
+		die "this may not mount anything, be it root" "if it is in a container, make that a privileged one"
+}
+
 have_debootstrap() {
 	command -v debootstrap >/dev/null && return
 	if command -v apt-get >/dev/null; then
@@ -112,6 +118,7 @@ base_root() {
 	local dir
 	dir=$CACHE/base-$(hash_of "$SUITE" "$(declare -f make_base)")
 	echo "$dir"
+	[ -d "$dir" ] || may_mount
 	once "$dir" make_base
 }
 
@@ -141,5 +148,6 @@ root_run() {
 	root=$(build_root)
 	# Without one, what follows would happen to the root of this machine.
 	[ -d "$root" ] || exit
+	may_mount
 	enter "$root" "$TREE:/src $CACHE:/cache ${ROOT_BINDS:-}" "$@"
 }
