@@ -99,6 +99,7 @@ static int end_create(struct end *end, struct side *side)
 			.max_recv_wr = DEPTH,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
+			.max_inline_data = 8,
 		},
 	};
 
@@ -357,6 +358,57 @@ static int mistakes(void)
 	return expect(&to[0], IB_WC_SUCCESS, IB_WC_LOCAL_INV);
 }
 
+/* Work requests that are refused at once: what came before them in the chain is carried out, the peer
+ * hears nothing of them, and the connection stays. */
+static int unfit(void)
+{
+	static const struct {
+		enum ib_wr_opcode opcode;
+		u32 length;
+		int flags;
+	} cases[] = {
+		{ IB_WR_RDMA_READ, 8, IB_SEND_INLINE },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, 8, IB_SEND_INLINE },
+		{ IB_WR_ATOMIC_FETCH_AND_ADD, 4, 0 },
+		{ IB_WR_ATOMIC_CMP_AND_SWP, 4, 0 },
+	};
+
+	try(connect(0));
+	try(reg(ALL));
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct ib_sge sge = { (uintptr_t)local, cases[i].length,
+				      sides[0].pd->local_dma_lkey };
+		struct ib_send_wr wr = { .opcode = cases[i].opcode,
+					 .send_flags = cases[i].flags,
+					 .sg_list = &sge,
+					 .num_sge = 1 };
+		struct ib_rdma_wr read = { .wr = wr,
+					   .remote_addr = mr->iova,
+					   .rkey = mr->rkey };
+		struct ib_atomic_wr atomic = { .wr = wr,
+					       .remote_addr = mr->iova,
+					       .compare_add = 1,
+					       .rkey = mr->rkey };
+		struct ib_send_wr *bad_one = wr.opcode == IB_WR_RDMA_READ ?
+						     &read.wr :
+						     &atomic.wr;
+		struct ib_rdma_wr write = { .wr = { .next = bad_one,
+						    .opcode = IB_WR_RDMA_WRITE,
+						    .sg_list = &sge,
+						    .num_sge = 1 },
+					    .remote_addr = mr->iova,
+					    .rkey = mr->rkey };
+		const struct ib_send_wr *bad = NULL;
+		int error = ib_post_send(from[0].qp, &write.wr, &bad);
+
+		check(error == -EINVAL && bad == bad_one, "case %u: %d", i,
+		      error);
+		try(expect(&from[0], IB_WC_SUCCESS, IB_WC_RDMA_WRITE));
+	}
+	try(post_inv(mr->rkey));
+	return expect(&to[0], IB_WC_SUCCESS, IB_WC_LOCAL_INV);
+}
+
 /* Registered, written to and invalidated by the peer, again and again. */
 static int cycles(void)
 {
@@ -515,6 +567,7 @@ static int run(void)
 	try(accesses());
 	try(refusals());
 	try(mistakes());
+	try(unfit());
 	try(cycles());
 	try(ahead());
 	return races();

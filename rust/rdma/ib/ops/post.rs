@@ -195,17 +195,50 @@ unsafe fn send_from_c<'a, D: Driver>(
     let op = match ty {
         // SAFETY: Promised by the caller.
         QpType::Ud | QpType::Smi | QpType::Gsi => unsafe { datagram_op::<D>(base)? },
+        QpType::Rc | QpType::Uc if !is_offered(base.opcode, ty) => return Err(EINVAL),
         // SAFETY: Promised by the caller.
         QpType::Rc | QpType::Uc => unsafe { connected_op::<D>(base)? },
     };
+    // SAFETY: Promised by the caller.
+    let list = unsafe { sges(base.sg_list, base.num_sge)? };
+    if !has_room_for_answer(base.opcode, flags, list) {
+        return Err(EINVAL);
+    }
     Ok(SendWr {
         // SAFETY: Both members of the union have 64 bits; what they mean is up to the client.
         wr_id: unsafe { *base.__bindgen_anon_1.wr_id.as_ref() },
         flags,
         op,
-        // SAFETY: Promised by the caller.
-        sges: unsafe { sges(base.sg_list, base.num_sge)? },
+        sges: list,
     })
+}
+
+/// Whether connections of a type have the operation, if there is one (IBA table "Operations supported by transport
+/// type").
+fn is_offered(opcode: bindings::ib_wr_opcode, ty: QpType) -> bool {
+    let is_reliable = matches!(
+        opcode,
+        bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV
+            | bindings::ib_wr_opcode_IB_WR_RDMA_READ
+            | bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP
+            | bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD
+            | bindings::ib_wr_opcode_IB_WR_ATOMIC_WRITE
+    );
+    ty == QpType::Rc || !is_reliable
+}
+
+/// Whether the list of a request can take what the operation answers, if that is anything. The peer would have carried
+/// out an atomic operation before that is found.
+fn has_room_for_answer(opcode: bindings::ib_wr_opcode, flags: SendFlags, list: &[Sge]) -> bool {
+    let least = match opcode {
+        bindings::ib_wr_opcode_IB_WR_RDMA_READ => 0,
+        bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP
+        | bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => size_of::<u64>() as u64,
+        _ => return true,
+    };
+    let lengths = list.iter().map(|sge| u64::from(sge.length));
+    let length = lengths.fold(0, u64::saturating_add);
+    !flags.contains(SendFlags::INLINE) && length >= least
 }
 
 /// # Safety
@@ -402,5 +435,52 @@ pub(super) unsafe extern "C" fn post_srq_recv<D: Driver>(
             }
             D::post_srq_recv(cx.reborrow(), &state.srq, wr)
         })
+    }
+}
+
+#[kunit_tests(sib_rdma_post)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreliable_connections_have_no_answers() {
+        // By opcode: RDMA WRITE, with immediate, SEND, with immediate, RDMA READ, compare and swap, fetch and add,
+        // local invalidate, SEND with invalidate, ATOMIC WRITE, and registration.
+        for opcode in [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            9,
+            15,
+            bindings::ib_wr_opcode_IB_WR_REG_MR,
+        ] {
+            let uc = !matches!(opcode, 4 | 5 | 6 | 9 | 15);
+            assert!(is_offered(opcode, QpType::Rc));
+            assert_eq!(is_offered(opcode, QpType::Uc), uc);
+        }
+    }
+
+    #[test]
+    fn answers_have_room() {
+        const READ: bindings::ib_wr_opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
+        const ADD: bindings::ib_wr_opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
+        const WRITE: bindings::ib_wr_opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        let half = Sge {
+            length: 4,
+            ..Sge::default()
+        };
+        let none = SendFlags::NONE;
+        assert!(has_room_for_answer(READ, none, &[]));
+        assert!(!has_room_for_answer(READ, SendFlags::INLINE, &[half]));
+        assert!(has_room_for_answer(WRITE, SendFlags::INLINE, &[half]));
+        assert!(!has_room_for_answer(ADD, none, &[]));
+        assert!(!has_room_for_answer(ADD, none, &[half]));
+        assert!(has_room_for_answer(ADD, none, &[half; 2]));
+        assert!(!has_room_for_answer(ADD, SendFlags::INLINE, &[half; 2]));
     }
 }
