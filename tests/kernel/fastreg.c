@@ -249,10 +249,33 @@ static int post_receive(struct end *end)
 	return ib_post_recv(end->qp, &wr, NULL);
 }
 
+/* What is told of a queue pair keeps nothing that was in the memory of the answer. */
+static int query(struct ib_qp *qp)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	memset(&init, 0xff, sizeof(init));
+	memset(&attr, 0xff, sizeof(attr));
+	try(ib_query_qp(qp, &attr, IB_QP_STATE, &init));
+	check(attr.qp_state == IB_QPS_RTS && init.cap.max_send_wr == DEPTH,
+	      "state %d, %u work requests", attr.qp_state,
+	      init.cap.max_send_wr);
+	check(!attr.rate_limit && !attr.xmit_slave &&
+		      !attr.ah_attr.grh.flow_label &&
+		      !attr.alt_ah_attr.grh.sgid_index,
+	      "attributes that it does not have");
+	check(!init.create_flags && !init.xrcd && !init.rwq_ind_tbl &&
+		      !init.source_qpn && !init.cap.max_rdma_ctxs,
+	      "something that was not asked for");
+	return 0;
+}
+
 /* Every byte of a registration, from afar and at home. */
 static int accesses(void)
 {
 	try(connect(0));
+	try(query(from[0].qp));
 	try(reg(ALL));
 	for (u32 i = 0; i < BYTES; i++)
 		local[i] = i * 7 + i / 256;

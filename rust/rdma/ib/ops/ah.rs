@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn create_ah<D: Driver>(
 ///
 /// # Safety
 ///
-/// Called by ib_core for an object that [`create_ah`] made, with room for the answer, which is zeroed.
+/// Called by ib_core for an object that [`create_ah`] made, with room for the answer.
 pub(super) unsafe extern "C" fn query_ah<D: Driver>(
     ah: *mut bindings::ib_ah,
     out: *mut bindings::rdma_ah_attr,
@@ -83,8 +83,8 @@ pub(super) unsafe extern "C" fn query_ah<D: Driver>(
     from_result(|| {
         // SAFETY: The object has a value, and nobody destroys it now.
         let attr = D::query_ah(cx, unsafe { AhObj::<D>::get(ah) })?;
-        // SAFETY: Nobody else uses the answer during the call.
-        ah_to_c(unsafe { &mut *out }, &attr);
+        // SAFETY: There is room for the answer, which nobody else uses during the call.
+        unsafe { out.write(ah_to_c(&attr)) };
         Ok(0)
     })
 }

@@ -46,8 +46,10 @@ pub(super) fn ah_from_c(attr: &bindings::rdma_ah_attr) -> Result<AhAttr> {
     })
 }
 
-/// Fills in `out`, but for the reference to a source GID, which is ib_core's.
-pub(super) fn ah_to_c(out: &mut bindings::rdma_ah_attr, attr: &AhAttr) {
+/// The address vector for ib_core, without a reference to a source GID.
+pub(super) fn ah_to_c(attr: &AhAttr) -> bindings::rdma_ah_attr {
+    // SAFETY: All members are numbers, and pointers that may be null.
+    let mut out: bindings::rdma_ah_attr = unsafe { core::mem::zeroed() };
     out.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB;
     // SAFETY: All members of the union are plain numbers, of which this one is set by the type above.
     unsafe {
@@ -59,7 +61,6 @@ pub(super) fn ah_to_c(out: &mut bindings::rdma_ah_attr, attr: &AhAttr) {
     out.sl = attr.sl;
     out.static_rate = attr.static_rate;
     out.port_num = attr.port;
-    out.ah_flags = 0;
     if let Some(grh) = &attr.grh {
         out.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
         out.grh.dgid = gid_from(grh.dgid);
@@ -68,6 +69,7 @@ pub(super) fn ah_to_c(out: &mut bindings::rdma_ah_attr, attr: &AhAttr) {
         out.grh.hop_limit = grh.hop_limit;
         out.grh.traffic_class = grh.traffic_class;
     }
+    out
 }
 
 /// The sizes of queues.

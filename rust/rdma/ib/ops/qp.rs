@@ -307,7 +307,7 @@ fn attr_from_c(attr: &bindings::ib_qp_attr, mask: QpAttrMask) -> Result<QpAttr> 
 ///
 /// # Safety
 ///
-/// Called by ib_core for an object that [`create_qp`] made, with room for the answers, which are zeroed.
+/// Called by ib_core for an object that [`create_qp`] made, with room for the answers.
 pub(super) unsafe extern "C" fn query_qp<D: Driver>(
     qp: *mut bindings::ib_qp,
     out: *mut bindings::ib_qp_attr,
@@ -320,30 +320,37 @@ pub(super) unsafe extern "C" fn query_qp<D: Driver>(
         // SAFETY: The object has a value, and nobody destroys it now.
         let data = unsafe { QpObj::<D>::get(qp) };
         let (attr, sig_all) = D::query_qp(cx, s, &data.qp)?;
-        // SAFETY: Nobody else uses the answers during the call.
-        let (out, init) = unsafe { (&mut *out, &mut *init) };
-        attr_to_c(out, &attr);
+        // SAFETY: All members are numbers, and pointers that may be null.
+        let mut made: bindings::ib_qp_init_attr = unsafe { core::mem::zeroed() };
         // SAFETY: These members are set when the object is made and do not change.
         unsafe {
-            init.event_handler = (*qp).event_handler;
-            init.qp_context = (*qp).qp_context;
-            init.send_cq = (*qp).send_cq;
-            init.recv_cq = (*qp).recv_cq;
-            init.srq = (*qp).srq;
-            init.qp_type = (*qp).qp_type;
+            made.event_handler = (*qp).event_handler;
+            made.qp_context = (*qp).qp_context;
+            made.send_cq = (*qp).send_cq;
+            made.recv_cq = (*qp).recv_cq;
+            made.srq = (*qp).srq;
+            made.qp_type = (*qp).qp_type;
         }
-        cap_to_c(&mut init.cap, &attr.cap);
-        init.sq_sig_type = if sig_all {
+        cap_to_c(&mut made.cap, &attr.cap);
+        made.sq_sig_type = if sig_all {
             bindings::ib_sig_type_IB_SIGNAL_ALL_WR
         } else {
             bindings::ib_sig_type_IB_SIGNAL_REQ_WR
         };
-        init.port_num = attr.port;
+        made.port_num = attr.port;
+        // SAFETY: There is room for the answers, which nobody else uses during the call.
+        unsafe {
+            out.write(attr_to_c(&attr));
+            init.write(made);
+        }
         Ok(0)
     })
 }
 
-fn attr_to_c(out: &mut bindings::ib_qp_attr, attr: &QpAttr) {
+/// The attributes for ib_core. What a queue pair does not have here is zero.
+fn attr_to_c(attr: &QpAttr) -> bindings::ib_qp_attr {
+    // SAFETY: All members are numbers, and pointers that may be null.
+    let mut out: bindings::ib_qp_attr = unsafe { core::mem::zeroed() };
     out.qp_state = attr.state.raw();
     out.cur_qp_state = attr.cur_state.raw();
     out.path_mtu = attr.path_mtu.raw();
@@ -354,8 +361,8 @@ fn attr_to_c(out: &mut bindings::ib_qp_attr, attr: &QpAttr) {
     out.dest_qp_num = attr.dest_qpn;
     out.qp_access_flags = attr.access.bits() as c_int;
     cap_to_c(&mut out.cap, &attr.cap);
-    ah_to_c(&mut out.ah_attr, &attr.ah);
-    ah_to_c(&mut out.alt_ah_attr, &attr.alt_ah);
+    out.ah_attr = ah_to_c(&attr.ah);
+    out.alt_ah_attr = ah_to_c(&attr.alt_ah);
     out.pkey_index = attr.pkey_index;
     out.alt_pkey_index = attr.alt_pkey_index;
     out.en_sqd_async_notify = u8::from(attr.sqd_async_notify);
@@ -369,6 +376,7 @@ fn attr_to_c(out: &mut bindings::ib_qp_attr, attr: &QpAttr) {
     out.rnr_retry = attr.rnr_retry;
     out.alt_port_num = attr.alt_port;
     out.alt_timeout = attr.alt_timeout;
+    out
 }
 
 /// In a task that may sleep.
