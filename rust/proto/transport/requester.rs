@@ -212,17 +212,22 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
 
     /// Starts to number packets from the configured PSN. The queue is empty.
     pub(super) fn open(&mut self, config: &QpConfig) {
-        // INVARIANT: All PSNs are equal.
-        self.acked = config.sq_psn;
-        self.cursor_psn = config.sq_psn;
-        self.sent_end = config.sq_psn;
-        self.next_psn = config.sq_psn;
+        self.number_from(config.sq_psn);
         self.allowance = u8::MAX;
         self.window = Window::default();
         self.credits = Credits::default();
-        self.part_end = config.sq_psn;
-        self.asking = Asking::new(config.sq_psn);
         self.renew(config);
+    }
+
+    /// Numbers packets from `psn` on. The queue is empty.
+    fn number_from(&mut self, psn: Psn) {
+        // INVARIANT: All PSNs are equal.
+        self.acked = psn;
+        self.cursor_psn = psn;
+        self.sent_end = psn;
+        self.next_psn = psn;
+        self.part_end = psn;
+        self.asking = Asking::new(psn);
     }
 
     /// Where it is now.
@@ -236,9 +241,10 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         }
     }
 
-    /// Forgets all work.
+    /// Forgets all work, and how far its numbers had come.
     pub(super) fn reset(&mut self) {
         self.discard();
+        self.number_from(Psn::default());
         self.failed = false;
         self.stranded = false;
     }

@@ -126,6 +126,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
     /// Forgets everything.
     pub(super) fn reset(&mut self) {
         self.inbound.reset();
+        self.expected = Psn::default();
         self.msn = 0;
         self.recvs = 0;
         self.broken = false;

@@ -25,7 +25,10 @@ use proto::transport::{
     FLUSH_BATCH, //
 };
 use wire::opcode::Operation;
-use wire::Key;
+use wire::{
+    Key,
+    Psn, //
+};
 
 fn quiet() -> World {
     World::new(QpType::Rc, 1 << 16, Faults::default(), 1)
@@ -384,6 +387,8 @@ fn reset_forgets_without_a_completion_and_a_new_life_begins() {
     for (i, node) in world.nodes.iter_mut().enumerate() {
         node.go(QpState::Reset);
         assert_eq!(node.qp.next_deadline(), None);
+        let psns = (node.qp.sq_psn(), node.qp.rq_psn());
+        assert_eq!(psns, (Psn::default(), Psn::default()));
         node.connect(&config(i));
     }
     world.lose_all();
