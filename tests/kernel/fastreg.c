@@ -494,11 +494,40 @@ static int ahead(void)
 	return expect(&to[0], IB_WC_SUCCESS, IB_WC_LOCAL_INV);
 }
 
+/* The path of a connection is by the port of its queue pair, and by no other. */
+static int other_port(struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = {
+		.qp_state = IB_QPS_INIT,
+		.port_num = 1,
+		.path_mtu = IB_MTU_4096,
+		.dest_qp_num = to[1].qp->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+	};
+
+	try(ib_modify_qp(qp, &attr,
+			 IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT |
+				 IB_QP_ACCESS_FLAGS));
+	attr.qp_state = IB_QPS_RTR;
+	attr.ah_attr.type = rdma_ah_find_type(qp->device, 1);
+	rdma_ah_set_dlid(&attr.ah_attr, sides[1].port.lid);
+	rdma_ah_set_port_num(&attr.ah_attr, 2);
+	check(ib_modify_qp(qp, &attr,
+			   IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |
+				   IB_QP_DEST_QPN | IB_QP_RQ_PSN |
+				   IB_QP_MAX_DEST_RD_ATOMIC |
+				   IB_QP_MIN_RNR_TIMER) == -EINVAL,
+	      "a path by another port");
+	return 0;
+}
+
 /* A peer writes on while the memory is invalidated: nothing is written any more. */
 static int races(void)
 {
 	u32 late = 0;
 
+	try(other_port(from[1].qp));
 	try(connect(0));
 	for (u32 i = 0; i < RACES; i++) {
 		struct ib_wc wc;

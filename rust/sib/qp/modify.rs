@@ -156,14 +156,14 @@ impl Resolved {
             u32::from(qp.port().get())
         };
         let path = if mask.contains(QpAttrMask::AV) {
-            let mut address = attr.ah;
-            if address.port == 0 {
-                address.port = port;
-            }
-            if matches!(qp.ty, QpType::Rc | QpType::Uc) && !Lid::new(address.dlid).is_unicast() {
+            // The index of the source GID refers to the table of that port.
+            if attr.ah.port != port {
                 return Err(EINVAL);
             }
-            Some(ah::resolve(cx, &qp.hca, &address)?)
+            if matches!(qp.ty, QpType::Rc | QpType::Uc) && !Lid::new(attr.ah.dlid).is_unicast() {
+                return Err(EINVAL);
+            }
+            Some(ah::resolve(cx, &qp.hca, &attr.ah)?)
         } else if mask.contains(QpAttrMask::PORT) {
             moved(cx, qp, port)?
         } else {
