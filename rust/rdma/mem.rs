@@ -35,7 +35,7 @@ pub use on_demand::{
     OnDemand,
     PresentUse, //
 };
-pub use pages::Pages;
+pub(crate) use pages::Pages;
 pub use region::{
     AccessError,
     Region, //

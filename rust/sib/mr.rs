@@ -160,10 +160,10 @@ pub(crate) fn alloc_fast(
 ///
 /// # Errors
 ///
-/// `EBUSY` if that is being done already, `EINVAL` if it is no such region, and those of [`PageList::fill`].
+/// `EINVAL` if it is no such region, and those of [`FastPages::map`].
 pub(crate) fn map(mr: &Mr, list: &mut PageList<'_>) -> Result {
     match &mr.backing {
-        Backing::Fast(pages) => pages.fill(|pages| list.fill(pages)),
+        Backing::Fast(pages) => pages.map(list),
         Backing::User(_) | Backing::Kernel(_) => Err(EINVAL),
     }
 }

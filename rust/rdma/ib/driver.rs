@@ -397,7 +397,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Err(unsupported())
     }
 
-    /// Takes a new list of the pages of a region for fast registration, with [`PageList::fill`].
+    /// Takes a new list of the pages of a region for fast registration, with
+    /// [`FastPages::map`](crate::mem::FastPages::map).
     ///
     /// Does not sleep. The client sees to it that no request uses the region meanwhile.
     fn map_mr(cx: Cx<'_, Unlocked>, mr: &Self::Mr, list: &mut PageList<'_>) -> Result {

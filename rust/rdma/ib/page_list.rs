@@ -97,7 +97,7 @@ impl<'a> PageList<'a> {
     ///
     /// `EINVAL` when the list is empty or its page size is not a power of two, or it has been taken; `ENOMEM` when
     /// nothing fits. `pages` is empty then.
-    pub fn fill(&mut self, pages: &mut Pages) -> Result {
+    pub(crate) fn fill(&mut self, pages: &mut Pages) -> Result {
         pages.clear();
         // The offset of the call is not that of the first entry any more.
         if core::mem::replace(&mut self.is_taken, true) {

@@ -6,6 +6,7 @@ use super::{
     Pages,
     Region, //
 };
+use crate::ib::PageList;
 use crate::sync::Atomic;
 use core::cell::UnsafeCell;
 use kernel::prelude::*;
@@ -15,6 +16,11 @@ use kernel::sync::atomic::{
     Release, //
 };
 use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+
+/// The length of a pause between two looks at the uses of a list that goes, in microseconds.
+const PAUSE_US: i64 = 20;
 
 /// Somebody has the list for himself.
 const TAKEN: i32 = -1;
@@ -51,6 +57,10 @@ unsafe impl Sync for Inner {}
 ///
 /// The client fills the next list whenever it likes, since the registration before may have to last until its key is
 /// invalidated. The list is used from any context, without a lock.
+///
+/// Its memory is the client's, who lets the region have it until the key of the registration is invalidated, or the
+/// region is gone. So no pages leave the list, and its drop waits for those who use them: it may sleep, and must happen
+/// in a task that holds no lock.
 pub struct FastPages {
     inner: Arc<Inner>,
 }
@@ -94,13 +104,20 @@ impl FastPages {
         })
     }
 
-    /// Has `fill` make the next list, of what the one before it has left. Callable in any context.
+    /// Makes the next list, of as many pages of the client's as there is room for. Callable in any context.
     ///
     /// # Errors
     ///
-    /// `EBUSY` while another call does, or [`Self::advance`], and what `fill` returns. There is nothing to
-    /// register then until another call succeeds.
-    pub fn fill(&self, fill: impl FnOnce(&mut Pages) -> Result) -> Result {
+    /// `EBUSY` while another call does, or [`Self::advance`]; `EINVAL` when the client's list is empty or its page size
+    /// is not a power of two, or it has been taken; `ENOMEM` when nothing fits. There is nothing to register then until
+    /// another call succeeds.
+    pub fn map(&self, list: &mut PageList<'_>) -> Result {
+        self.fill(|pages| list.fill(pages))
+    }
+
+    /// Has `fill` make the next list, of what the one before it has left. Not for other crates: what is lent could be
+    /// exchanged for another list, and its pages outlive the region.
+    fn fill(&self, fill: impl FnOnce(&mut Pages) -> Result) -> Result {
         let state = &self.inner.state;
         let now = state.load(Relaxed);
         if now == TAKEN || state.cmpxchg(now, TAKEN, Acquire).is_err() {
@@ -137,6 +154,15 @@ impl FastPages {
     }
 }
 
+impl Drop for FastPages {
+    fn drop(&mut self) {
+        // None begins any more, as that takes a reference to this.
+        while !self.is_idle() {
+            fsleep(Delta::from_micros(PAUSE_US));
+        }
+    }
+}
+
 /// A use of a list of pages, which stays as it is meanwhile.
 ///
 /// # Invariants
@@ -164,6 +190,61 @@ impl Drop for PagesUse {
 #[kunit_tests(sib_rdma_fast_pages)]
 mod tests {
     use super::*;
+    use crate::new_work;
+    use crate::sync::{
+        test_context,
+        Cx,
+        DevLock,
+        LevelLock,
+        Sleepable,
+        Unlocked, //
+    };
+    use crate::work::{
+        Queue,
+        Run,
+        Work, //
+    };
+
+    /// Ends a use of a list after a while.
+    #[pin_data]
+    struct Holder {
+        #[pin]
+        access: LevelLock<Option<PagesUse>, DevLock>,
+        is_over: Atomic<bool>,
+        #[pin]
+        work: Work<Holder>,
+    }
+
+    impl Run for Holder {
+        type Pointer = Arc<Holder>;
+
+        fn run(this: Arc<Holder>, mut cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) {
+            let access = cx.lock(&this.access).take();
+            fsleep(Delta::from_millis(20));
+            this.is_over.store(true, Release);
+            drop(access);
+        }
+    }
+
+    #[test]
+    fn a_list_that_goes_waits_for_its_uses() -> Result {
+        let (_cx, sleepable) = test_context();
+        let queue = Queue::new(c"sib_test", sleepable)?;
+        let pages = FastPages::new(1)?;
+        let access = pages.enter().ok_or(EINVAL)?;
+        let holder = Arc::pin_init(
+            pin_init!(Holder {
+                access <- LevelLock::new(Some(access)),
+                is_over: Atomic::new(false),
+                work <- new_work!("Holder::work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        assert!(queue.enqueue(&holder.work, holder.clone()).is_ok());
+        drop(pages);
+        assert!(holder.is_over.load(Acquire));
+        Ok(())
+    }
 
     /// Makes a next list of `len` bytes at `bytes`, which outlives its use.
     fn fill(pages: &FastPages, bytes: &mut [u8; 64], len: usize) -> Result {

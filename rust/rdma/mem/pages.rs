@@ -47,22 +47,10 @@ impl Pages {
         self.len
     }
 
-    /// Whether there is nothing to access.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Whether the memory may be written.
     #[inline]
     pub fn is_writable(&self) -> bool {
         self.writable
-    }
-
-    /// How many pages fit without allocating.
-    #[inline]
-    pub fn capacity(&self) -> usize {
-        self.pages.capacity()
     }
 
     /// Forgets all pages.
