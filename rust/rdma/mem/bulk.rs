@@ -19,6 +19,7 @@ use kernel::alloc::{
     Vec, //
 };
 use kernel::bindings;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 /// The allocator of memory of which a program may want much, in pieces of any size. It is charged to the memory cgroup
@@ -31,7 +32,7 @@ pub struct Bulk;
 pub type BulkVec<T> = Vec<T, Bulk>;
 
 // SAFETY: Memory of `kmalloc()` and `vmap()` stays until `kvfree()`, which takes either. The layout is as for
-// `kmalloc()`, so that what that gives is aligned; the other is aligned to pages.
+// `kmalloc()`, so that what that gives is aligned; the other is aligned to pages, and what wants more is refused.
 unsafe impl Allocator for Bulk {
     const MIN_ALIGN: usize = KVmalloc::MIN_ALIGN;
 
@@ -45,7 +46,7 @@ unsafe impl Allocator for Bulk {
         let layout = Kmalloc::aligned_layout(layout);
         let new: *mut u8 = if layout.size() == 0 {
             ptr::without_provenance_mut(layout.align())
-        } else if flags == GFP_KERNEL_ACCOUNT {
+        } else if flags == GFP_KERNEL_ACCOUNT && layout.align() <= PAGE_SIZE {
             // SAFETY: Callable with any size where such flags are right.
             unsafe { sib_bindings::sib_helper_alloc_bulk(layout.size()) }.cast()
         } else {
@@ -68,7 +69,6 @@ unsafe impl Allocator for Bulk {
 #[kunit_tests(sib_rdma_bulk)]
 mod tests {
     use super::*;
-    use kernel::page::PAGE_SIZE;
 
     #[test]
     fn any_size_is_had_and_grows() -> Result {
@@ -78,6 +78,13 @@ mod tests {
             assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), len);
             assert!(bytes.iter().skip(len).all(|byte| *byte == 8));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn what_pages_are_not_aligned_to_is_refused() -> Result {
+        let layout = Layout::from_size_align(1, 2 * PAGE_SIZE).map_err(|_| EINVAL)?;
+        assert!(Bulk::alloc(layout, GFP_KERNEL_ACCOUNT, NumaNode::NO_NODE).is_err());
         Ok(())
     }
 
