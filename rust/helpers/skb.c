@@ -61,11 +61,13 @@ void sib_helper_skb_pool_free(struct sib_skb_pool *pool)
 struct sk_buff *sib_helper_skb_pool_alloc(struct sib_skb_pool *pool,
 					  unsigned int len)
 {
-	unsigned int size = SKB_HEAD_ALIGN(SIB_HEADROOM + len);
+	size_t whole = SKB_HEAD_ALIGN(SIB_HEADROOM + (size_t)len);
+	unsigned int size = whole;
 	struct sk_buff *skb;
 	void *data;
 
-	if (size > PAGE_SIZE << SIB_POOL_ORDER)
+	if (len > PAGE_SIZE << SIB_POOL_ORDER ||
+	    whole > PAGE_SIZE << SIB_POOL_ORDER)
 		return NULL;
 	spin_lock_bh(&pool->lock);
 	data = page_pool_alloc_va(pool->pages, &size,

@@ -418,6 +418,17 @@ impl Tail<'_> {
 #[kunit_tests(sib_rdma_skb)]
 mod tests {
     use super::*;
+    use crate::sync::test_context;
+
+    #[test]
+    fn a_pool_has_nothing_larger_than_its_pages() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let pool = SkbPool::new()?;
+        for len in [1 << 15, 1 << 31, u32::MAX as usize, usize::MAX] {
+            assert!(pool.alloc(len, &mut cx, sleepable.irqs_on()).is_err());
+        }
+        Ok(())
+    }
 
     #[test]
     fn only_what_is_written_is_appended() -> Result {
