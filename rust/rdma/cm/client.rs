@@ -100,7 +100,7 @@ impl<M: Manager> Registration<M> {
         s: Sleepable<'_>,
     ) -> Result<Self> {
         let listed = KBox::<Listed<M>>::new_uninit(GFP_KERNEL)?;
-        let mut listed = KBox::write(
+        let listed = KBox::write(
             listed,
             Listed {
                 entry: Entry {
@@ -117,10 +117,12 @@ impl<M: Manager> Registration<M> {
                 manager,
             },
         );
-        listed.entry.context = (&raw const listed.manager).cast();
         let listed = NonNull::from(KBox::leak(listed));
         // SAFETY: Alive; no reference is made.
         let entry = unsafe { &raw mut (*listed.as_ptr()).entry };
+        // No unique reference is made any more, which would end what this pointer is good for.
+        // SAFETY: Alive, and nobody else knows of it.
+        unsafe { (*entry).context = (&raw const (*listed.as_ptr()).manager).cast() };
         // SAFETY: It stays in place until `drop` has withdrawn it. The functions are for this manager.
         if let Err(err) = unsafe { hook::put(entry, cx, s) } {
             // SAFETY: Not registered, and ours.

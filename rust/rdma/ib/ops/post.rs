@@ -194,10 +194,10 @@ unsafe fn send_from_c<'a, D: Driver>(
     }
     let op = match ty {
         // SAFETY: Promised by the caller.
-        QpType::Ud | QpType::Smi | QpType::Gsi => unsafe { datagram_op::<D>(base)? },
+        QpType::Ud | QpType::Smi | QpType::Gsi => unsafe { datagram_op::<D>(wr)? },
         QpType::Rc | QpType::Uc if !is_offered(base.opcode, ty) => return Err(EINVAL),
         // SAFETY: Promised by the caller.
-        QpType::Rc | QpType::Uc => unsafe { connected_op::<D>(base)? },
+        QpType::Rc | QpType::Uc => unsafe { connected_op::<D>(wr)? },
     };
     // SAFETY: Promised by the caller.
     let list = unsafe { sges(base.sg_list, base.num_sge)? };
@@ -245,15 +245,18 @@ fn has_room_for_answer(opcode: bindings::ib_wr_opcode, flags: SendFlags, list: &
 ///
 /// As for [`send_from_c`]; the queue pair is one for datagrams.
 unsafe fn datagram_op<'a, D: Driver>(
-    wr: &bindings::ib_send_wr,
+    raw: *const bindings::ib_send_wr,
 ) -> Result<SendOp<&'a D::Ah, &'a D::Mr>> {
+    // A reference does not reach beyond what it refers to, so the struct around it is had by the pointer.
+    // SAFETY: Promised by the caller.
+    let wr = unsafe { &*raw };
     let ext = match wr.opcode {
         bindings::ib_wr_opcode_IB_WR_SEND => SendExt::None,
         bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => SendExt::Imm(ext_bytes(wr)),
         _ => return Err(EINVAL),
     };
     // SAFETY: Requests for datagrams are the first member of this struct.
-    let ud = unsafe { &*(&raw const *wr).cast::<bindings::ib_ud_wr>() };
+    let ud = unsafe { &*raw.cast::<bindings::ib_ud_wr>() };
     if ud.ah.is_null() {
         return Err(EINVAL);
     }
@@ -274,9 +277,11 @@ unsafe fn datagram_op<'a, D: Driver>(
 ///
 /// As for [`send_from_c`]; the queue pair is a connected one.
 unsafe fn connected_op<'a, D: Driver>(
-    wr: &bindings::ib_send_wr,
+    raw: *const bindings::ib_send_wr,
 ) -> Result<SendOp<&'a D::Ah, &'a D::Mr>> {
-    let raw = &raw const *wr;
+    // As in `datagram_op`.
+    // SAFETY: Promised by the caller.
+    let wr = unsafe { &*raw };
     let send = |ext| SendOp::Send { ext, to: None };
     Ok(match wr.opcode {
         bindings::ib_wr_opcode_IB_WR_SEND => send(SendExt::None),
