@@ -98,6 +98,11 @@ deaths() {
 	echo $((first > second ? first : second)) >>$DEATHS
 }
 
+# is_prompt: the connection has usually not stood still for long, and a cable was down as soon as it is to be.
+is_prompt() {
+	[ "$(usual_reroute)" -le $usual ] && [ -s $DEATHS ] && [ "$(sort -n $DEATHS | head -n 1)" -le $death ]
+}
+
 # round NUMBER
 round() {
 	local third=$((RANDOM % HOSTS + 1)) a b began=$SECONDS unheard alone
@@ -143,7 +148,9 @@ done
 printf 'seed %d\n' "$seed"
 : >$STALLS
 : >$DEATHS
-for ((number = 1; number <= rounds; number++)); do
+# A machine that was slow for a while has some more.
+for ((number = 1; number <= rounds + 3; number++)); do
+	[ "$number" -le "$rounds" ] || ! is_prompt || break
 	round $number
 done
 printf 'the connection stood still %d times, for %d ms at most, %d ms at most after a cable had gone down\n' \
