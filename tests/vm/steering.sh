@@ -34,10 +34,20 @@ shared() {
 	printf 'ticks in softirqs: %d where messages are posted, %d on the other processor\n' $BY_POSTER $BY_OTHER
 }
 
-# steered COMMAND [ARG]...: the other one has to have its share.
+# steered COMMAND [ARG]...: the other one has to have its share. One that the machine has taken away meanwhile has less
+# time to be seen at it.
 steered() {
-	shared "$@"
-	[ -z $hurries ] || [ $((BY_OTHER * 4)) -gt $BY_POSTER ] || fail "it does not"
+	for _ in 1 2 3; do
+		shared "$@"
+		[ -n "$hurries" ] || return 0
+		[ $((BY_OTHER * 4)) -le "$BY_POSTER" ] || return 0
+	done
+	fail "it does not"
+}
+
+# both_work: neither does more than eight times what the other one does.
+both_work() {
+	[ $((BY_OTHER * 8)) -gt "$BY_POSTER" ] && [ $((BY_POSTER * 8)) -gt "$BY_OTHER" ]
 }
 
 plug() {
@@ -75,9 +85,13 @@ for case in "0x04 ib_send_bw" "0x0a ib_write_bw"; do
 done
 for case in "0x0a ib_write_bw -n $messages" "0x0c ib_read_bw -q 16 -n $((messages / 16))"; do
 	step "It does not for one, or for RDMA READ: $case"
-	# shellcheck disable=SC2086 # A program with its options.
-	transmitted $case -F -s 8
-	[ $((BY_OTHER * 4)) -lt "$BY_POSTER" ] || [ -z $hurries ] || fail "it does"
+	# One that the machine has taken away meanwhile leaves it to the other one.
+	for ((try = 1; ; try++)); do
+		# shellcheck disable=SC2086 # A program with its options.
+		transmitted $case -F -s 8
+		[ $((BY_OTHER * 4)) -ge "$BY_POSTER" ] && [ -n "$hurries" ] || break
+		[ $try -lt 3 ] || fail "it does"
+	done
 done
 
 step "Another processor sends long messages"
@@ -92,9 +106,11 @@ for ((try = 1; ; try++)); do
 done
 
 step "and what is asked for by RDMA READ"
-steered ib_read_bw -F -s 65536 -n $((messages / 50))
-echo "$BY_OTHER $BY_POSTER" | awk '{ exit !($1 * 8 > $2 && $2 * 8 > $1) }' || [ -z $hurries ] ||
-	fail "one of them does all"
+for ((try = 1; ; try++)); do
+	steered ib_read_bw -F -s 65536 -n $((messages / 50))
+	! both_work && [ -n "$hurries" ] || break
+	[ $try -lt 3 ] || fail "one of them does all"
+done
 
 for tool in "ib_write_lat -s 8" "ib_write_lat -s 65536" "ib_read_lat -s 65536"; do
 	step "It does not send what waits for answers: $tool"
