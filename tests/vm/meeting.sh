@@ -74,11 +74,13 @@ writes() {
 
 # bandwidth NAME: the same. To a host that gets no processor for a second the cable is gone, and what is
 # under way lost: that is a reason to try again, and the only one.
+# What such an attempt took is none of the minute.
 bandwidth() {
-	local attempt before
+	local attempt before tried
 	printf '$ ib_write_bw -R -D 5\n'
 	for attempt in 1 2 3; do
 		before=$(breaks)
+		tried=${EPOCHREALTIME/[.,]/}
 		! writes "$1.$attempt" || {
 			grep -A 1 '#bytes' /tmp/written
 			return 0
@@ -88,6 +90,7 @@ bandwidth() {
 		[ -e "/share/broken.$1.$attempt" ] || break
 		step "The cable has been down meanwhile"
 		within 60 ping -n -c 1 -W 1 "10.8.0.$OTHER" || fail "the cable has not come back"
+		began=$((began + ${EPOCHREALTIME/[.,]/} - tried))
 	done
 	fail "ib_write_bw: $(cat /tmp/written)"
 }
