@@ -31,6 +31,13 @@ hca() {
 	run ip netns exec "host$1" rdma link add "sib$1" type sib netdev eth0
 }
 
+# joined A B: they are in one subnet, which they are later than their switches see each other: LIDs of both are of use
+# to both.
+joined() {
+	within "$soon" routed "sib$1" "sib$2" && within "$soon" routed "sib$2" "sib$1" ||
+		fail "hosts $1 and $2 are in two subnets: $(lid "sib$1") $(lid "sib$2")"
+}
+
 as_it_comes
 run modprobe sib
 configfs_up
@@ -45,6 +52,7 @@ hca 1
 hca 2
 within "$soon" switches sib1 2 || fail "the hosts have not found each other"
 wait_active "$soon" sib1 sib2
+joined 1 2
 printf 'one subnet after %d ms\n' $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 pair sib1 sib2 ibv_rc_pingpong -n $rounds
 lossy_pair sib1 sib2 ibv_ud_pingpong -n $rounds
@@ -54,6 +62,8 @@ host 3
 hca 3
 within "$soon" switches sib1 3 || fail "the third host has not been found"
 wait_active "$soon" sib3
+joined 1 3
+joined 3 2
 timeout 30 iblinkinfo -C sib1 -l | grep -v Polling
 pair sib1 sib3 ibv_rc_pingpong -n $rounds
 pair sib3 sib2 ibv_rc_pingpong -n $rounds
@@ -106,6 +116,7 @@ sleep 13
 run ip link set port3 up
 within $((2 * soon)) switches sib1 3 || fail "the third host has not come back"
 wait_active "$soon" sib3
+joined 1 3
 pair sib1 sib3 ibv_rc_pingpong -n $rounds
 
 step "Strangers that tell of switches which are not there"
