@@ -46,6 +46,11 @@ in_vain() {
 	grep -q "$reason" <<<"$said" || fail "not '$reason', but: $said"
 }
 
+# no_others: two switches are seen at most. A host that gets no processor for a moment is not.
+no_others() {
+	[ "$(timeout 60 ibswitches -C sib1 | grep -c '^Switch')" -le 2 ]
+}
+
 # dropped CAUSE: how many datagrams all switches have dropped for that.
 dropped() {
 	sed -n "s/^$1 //p" /sys/kernel/debug/sib/*/dropped | awk '{ sum += $1 } END { print sum }'
@@ -77,7 +82,8 @@ for remote in 1 2; do
 done
 in_vain 'Address already in use' 1 python3 -B /tmp/end.py join eth0 $PORT_OF_CABLES "$(address 2)" 1 ||
 	fail "the port of the cables is not taken"
-switches sib1 2 || fail "there are other switches"
+no_others || fail "there are other switches"
+within 60 switches sib1 2 || fail "the hosts have lost each other"
 
 step "A host without a switch, and no key"
 # That is what a key is for.
