@@ -10,9 +10,9 @@
 use wire::header::Header;
 use wire::Psn;
 
-/// RNR timer code for the peer of a queue pair that waits for memory, 245.76 ms. The acknowledgement ends the
+/// RNR timer code for the peer of a queue pair that waits for memory, 245.76 ms. The acknowledgement or answer ends the
 /// pause, so that its length is only what one retry of the peer is worth.
-const PAUSE: u8 = 29;
+pub(super) const PAUSE: u8 = 29;
 
 /// What waits for memory.
 #[derive(Clone, Copy, Debug, Default)]

@@ -17,6 +17,7 @@ pub(super) mod fetch;
 mod uc;
 
 use crate::transport::config::QpConfig;
+use crate::transport::deferral::PAUSE;
 use crate::transport::env::{
     Env,
     QpEvent, //
@@ -101,6 +102,8 @@ pub(super) struct Responder<R> {
     /// Whether the peer was, or will be, told that there are none.
     exhausted: bool,
     fetches: Fetches<R>,
+    /// Whether the peer has asked again while an answer waits for its memory.
+    pauses: bool,
 }
 
 impl<R: DerefMut<Target = [Resource]>> Responder<R> {
@@ -114,6 +117,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             recvs: 0,
             exhausted: false,
             fetches: Fetches::new(storage),
+            pauses: false,
         }
     }
 
@@ -138,6 +142,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.reply = Reply::None;
         self.exhausted = false;
         self.fetches.clear();
+        self.pauses = false;
     }
 
     pub(super) fn expected(&self) -> Psn {
@@ -314,6 +319,7 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
 
     /// Answers a request again that begins `behind` packets before the expected one.
     fn on_duplicate(&mut self, header: &Header, span: u32, behind: u32, config: &QpConfig) {
+        self.pauses |= self.fetches.is_held_up();
         match header.bth.opcode.operation() {
             operation if operation.is_fetch() => self.fetches.replay(header, config),
             // A segment of which only the end is new is refused as a whole: the peer cuts it anew. It is also a
@@ -372,8 +378,25 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         self.reply != Reply::None || self.fetches.is_pending()
     }
 
+    /// Tells a peer that has asked again to pause until the memory of the answer is there, as is done while a request
+    /// waits.
+    fn pause(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        if !core::mem::take(&mut self.pauses) {
+            return None;
+        }
+        let psn = self.fetches.held_up()?;
+        let aeth = Aeth {
+            syndrome: Syndrome::Rnr { timer: PAUSE },
+            msn: self.msn,
+        };
+        acknowledgement(psn, aeth, config, limits)
+    }
+
     /// The next response to send.
     pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        if let Some(segment) = self.pause(config, limits) {
+            return Some(segment);
+        }
         if let Some(segment) = self.fetches.poll(config, limits) {
             return Some(segment);
         }
@@ -387,6 +410,9 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
         config: &QpConfig,
         limits: &TxLimits,
     ) -> Option<TxSegment> {
+        if let Some(segment) = self.pause(config, limits) {
+            return Some(segment);
+        }
         if self.fetches.owes() {
             return self.fetches.poll_short(most, config, limits);
         }
@@ -412,13 +438,23 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             self.exhausted &= self.recvs == 0;
         }
         self.reply = Reply::None;
-        let opcode = Opcode::new(Service::Rc, Operation::Ack)?;
-        let mut header = connected_header(config, limits, opcode, psn);
-        header.aeth = Some(aeth);
-        Some(TxSegment {
-            header,
-            span: 1,
-            payload: Payload::None,
-        })
+        acknowledgement(psn, aeth, config, limits)
     }
+}
+
+/// An acknowledgement of any kind.
+fn acknowledgement(
+    psn: Psn,
+    aeth: Aeth,
+    config: &QpConfig,
+    limits: &TxLimits,
+) -> Option<TxSegment> {
+    let opcode = Opcode::new(Service::Rc, Operation::Ack)?;
+    let mut header = connected_header(config, limits, opcode, psn);
+    header.aeth = Some(aeth);
+    Some(TxSegment {
+        header,
+        span: 1,
+        payload: Payload::None,
+    })
 }

@@ -10,10 +10,12 @@ use crate::rules::{
     syndromes, //
 };
 use crate::world::{
+    lid,
     wqe,
     Faults,
     Node,
-    World, //
+    World,
+    PRIMARY, //
 };
 use proto::time::Instant;
 use proto::transport::{
@@ -21,10 +23,12 @@ use proto::transport::{
     QpType,
     RxDrop,
     SendOp,
+    TxLimits,
     WcStatus, //
 };
 use wire::aeth::Syndrome;
 use wire::opcode::Operation;
+use wire::Mtu;
 
 /// Longer than the retries of the simulation last, by far.
 const LONG_NANOS: u64 = 1_000_000_000;
@@ -275,5 +279,54 @@ fn who_was_told_to_pause_hears_of_the_end_of_the_wait() {
     assert_eq!(operations(&ack), [Operation::Ack]);
     deliver(&mut one, &ack);
     assert_eq!(one.qp.progress().sends, 0);
+    assert_eq!(one.qp.next_deadline(), None);
+}
+
+/// What a node sends next, one packet at a time; its memory is not there.
+fn put_back(node: &mut Node, number: usize, now: u64) {
+    let limits = TxLimits {
+        max_payload: 256,
+        lid: lid(number, PRIMARY),
+        lmc: 0,
+        mtu: Mtu::B1024,
+    };
+    let segment = node
+        .qp
+        .poll_transmit(Instant::from_nanos(now), &limits)
+        .expect("there is something to send");
+    assert!(!segment.payload.is_empty());
+    node.qp.put_back(&segment.payload);
+}
+
+/// The memory of an answer is away for longer than the retries of the peer last.
+#[test]
+fn who_asks_again_for_an_answer_that_waits_pauses() {
+    let [mut one, mut two] = pair(|config| config.retry_cnt = 1);
+    post(&mut one, 0, SendOp::Read, 600);
+    deliver(&mut two, &one.poll_all(0));
+    let first = two.poll(0).expect("it is there");
+    let next = first.0.header.bth.psn.add(1);
+    deliver(&mut one, &[first]);
+    let mut now = 0;
+    for _ in 0..10 {
+        put_back(&mut two, 1, now);
+        let due = one.qp.next_deadline().expect("nobody asks again");
+        now = due.nanos();
+        one.qp.on_timeout(due, &mut one.host);
+        deliver(&mut two, &one.poll_all(now));
+        let refusal = two.poll(now).expect("nobody is told");
+        assert!(matches!(
+            refusal.0.header.aeth.map(|aeth| aeth.syndrome),
+            Some(Syndrome::Rnr { .. })
+        ));
+        assert_eq!(refusal.0.header.bth.psn, next);
+        assert_eq!(one.take(now, &refusal), Ok(()));
+        assert!(one.host.sent.is_empty());
+    }
+    // The answer ends the pause.
+    for packet in two.poll_all(now) {
+        assert_eq!(one.take(now, &packet), Ok(()));
+    }
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
     assert_eq!(one.qp.next_deadline(), None);
 }

@@ -208,6 +208,8 @@ pub(super) struct Fetches<R> {
     pending: bool,
     /// The number of the oldest operation whose answer may be.
     oldest: u32,
+    /// Whether the segment that is next was polled, and its memory was not there.
+    absent: bool,
     /// The segment that was polled last.
     polled: Option<Polled>,
 }
@@ -222,6 +224,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             kept: 0,
             pending: false,
             oldest: 0,
+            absent: false,
             polled: None,
         }
     }
@@ -278,6 +281,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
     pub(super) fn clear(&mut self) {
         self.kept = 0;
         self.pending = false;
+        self.absent = false;
         self.polled = None;
     }
 
@@ -396,7 +400,27 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         Some(polled.psn)
     }
 
-    /// Has the segment that was polled last be polled again.
+    /// Whether what is to be sent next waits for its memory.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.absent
+    }
+
+    /// PSN of what is to be sent next, if that waits for its memory. All before it are out.
+    pub(super) fn held_up(&mut self) -> Option<Psn> {
+        if !self.absent {
+            return None;
+        }
+        for age in (1..=self.waiting()).rev() {
+            let resource = self.get_mut(age)?;
+            if resource.is_pending() {
+                resource.proceed();
+                return Some(resource.first.add(resource.next));
+            }
+        }
+        None
+    }
+
+    /// Has the segment that was polled last be polled again, when its memory is there.
     pub(super) fn put_back(&mut self) {
         let Some(polled) = self.polled.take() else {
             return;
@@ -406,11 +430,13 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             resource.next = polled.next;
             resource.out = polled.out;
             self.owe(polled.age);
+            self.absent = true;
         }
     }
 
     /// The next segment of the oldest pending answer.
     pub(super) fn poll(&mut self, config: &QpConfig, limits: &TxLimits) -> Option<TxSegment> {
+        self.absent = false;
         if !self.pending {
             return None;
         }
