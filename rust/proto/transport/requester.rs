@@ -390,7 +390,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         if index.since(self.oldest.index) < self.head.since(self.oldest.index) {
             if self.qp_type == QpType::Rc {
                 // The peer is not to be waited for because of what it never gets.
-                self.put_back();
+                self.take_back();
                 if self.remind_without() {
                     return;
                 }

@@ -330,3 +330,26 @@ fn who_asks_again_for_an_answer_that_waits_pauses() {
     assert_eq!(one.host.sent[0].status, WcStatus::Success);
     assert_eq!(one.qp.next_deadline(), None);
 }
+
+/// What was lost waits for its memory, for longer than the retries last. The peer is asked nothing meanwhile.
+#[test]
+fn who_cannot_ask_again_does_not_give_up() {
+    let [mut one, mut two] = pair(|config| config.retry_cnt = 1);
+    post(&mut one, 0, SendOp::Write, 10);
+    assert_eq!(one.poll_all(0).len(), 1);
+    let due = one.qp.next_deadline().expect("nobody asks again");
+    one.qp.on_timeout(due, &mut one.host);
+    for _ in 0..10 {
+        put_back(&mut one, 0, due.nanos());
+        assert_eq!(one.qp.next_deadline(), None);
+        one.qp
+            .on_timeout(Instant::from_nanos(LONG_NANOS), &mut one.host);
+        assert!(one.host.sent.is_empty());
+    }
+    let again = one.poll_all(LONG_NANOS);
+    assert_eq!(operations(&again), [Operation::WriteOnly]);
+    assert!(one.qp.next_deadline().is_some());
+    deliver(&mut two, &again);
+    deliver(&mut one, &two.poll_all(LONG_NANOS));
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}

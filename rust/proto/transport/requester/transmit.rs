@@ -102,8 +102,18 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         Some(segment)
     }
 
-    /// Has the segment that was polled last be polled again.
+    /// Has the segment that was polled last be polled again, when its memory is there. If that is the first that is not
+    /// acknowledged, the peer has not been asked for it again, and is not silent until then.
     pub(in crate::transport) fn put_back(&mut self) {
+        self.take_back();
+        if self.cursor_psn == self.acked {
+            self.timer = Timer::Off;
+            self.reminder.disarm();
+        }
+    }
+
+    /// Has the segment that was polled last be polled again.
+    pub(super) fn take_back(&mut self) {
         let before = self.before;
         // INVARIANT: As it was then; nothing has been acknowledged since.
         self.cursor = before.cursor;
