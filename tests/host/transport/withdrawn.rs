@@ -80,3 +80,23 @@ fn a_repetition_is_refused_as_far_as_it_is_new() {
     assert_eq!(syndromes(&two.poll_all(0)), [REFUSED]);
     assert_eq!(two.qp.state(), QpState::Err);
 }
+
+/// The same if not even what was out can be given again.
+#[test]
+fn a_repetition_without_memory_does_not_hide_what_is_new() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, LONG);
+    let request = one.poll_all(0);
+    deliver(&mut two, &request);
+    let first = two.poll(0).unwrap();
+    let next = first.0.header.bth.psn.add(1);
+    deliver(&mut two, &request);
+    two.host.memory.clear();
+    let replies = two.poll_all(0);
+    assert_eq!(syndromes(&replies), [REFUSED]);
+    assert_eq!(replies[0].0.header.bth.psn, next);
+    assert_eq!(two.qp.state(), QpState::Err);
+    deliver(&mut one, &[first]);
+    deliver(&mut one, &replies);
+    assert_eq!(one.host.sent[0].status, WcStatus::RemAccessErr);
+}

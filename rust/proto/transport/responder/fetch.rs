@@ -386,13 +386,14 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
     }
 
     /// The memory of the segment polled last is gone. Returns that segment's PSN if the peer cannot have it yet:
-    /// then all answers are forgotten. Else the peer had what it asks for, and only the repetition is dropped.
+    /// then all answers are forgotten. Else the repetition is dropped of what the peer had, and what it cannot have yet
+    /// is next.
     pub(super) fn revoke(&mut self) -> Option<Psn> {
         let polled = self.polled.take()?;
         if let Some(resource) = self.get_mut(polled.age) {
             if resource.next <= polled.out {
-                // INVARIANT: `end` is within the bounds of `next`.
-                resource.next = resource.end;
+                // INVARIANT: Neither before what it was nor after `end`.
+                resource.next = resource.end.min(polled.out);
                 return None;
             }
         }
