@@ -200,6 +200,8 @@ struct State {
     idle: u32,
     /// Its owner has set an alternate path or a state of migration since it was in RESET.
     is_managed: bool,
+    /// The connection manager has loaded an alternate path since its owner has named one, or it was in RESET.
+    is_lent: bool,
 }
 
 /// A queue pair.

@@ -4,11 +4,12 @@
  * name the path by their second ports, have echoes until they have gone over, and some
  * more. Each is told of that, once.
  *
- *     managed listen|call ADDRESS [watched|told [refused]]
+ *     managed listen|call ADDRESS [late|watched|told [refused]]
  *
- * With a third word somebody else sees to the paths, one by which they go over once: each
- * is told nothing of that with `watched`, and with `told` as if the path were its own. With
- * a fourth one it also finds once that the peer cannot be followed.
+ * With `late` they name it when somebody else has loaded one. With another third word
+ * somebody else sees to the paths, one by which they go over once: each is told nothing of
+ * that with `watched`, and with `told` as if the path were its own. With a fourth one it
+ * also finds once that the peer cannot be followed.
  */
 
 #include "common.h"
@@ -29,7 +30,7 @@
 #define ECHOES 60
 #define PAUSE_US 50000
 #define BYTES 1024u
-#define USAGE "usage: managed listen|call ADDRESS [watched|told [refused]]"
+#define USAGE "usage: managed listen|call ADDRESS [late|watched|told [refused]]"
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
@@ -39,6 +40,8 @@ static struct ibv_cq *cq;
 static uint8_t memory[2 * BYTES];
 /* Somebody else loads paths. */
 static bool is_watched;
+/* And so he does before the program loads its own. */
+static bool is_late;
 /* How often the program was told that it has gone over, and that it could not. */
 static int migrated, stranded;
 
@@ -111,10 +114,15 @@ static void load(uint16_t lid)
 		.path_mig_state = IBV_MIG_REARM,
 	};
 	uint64_t due = now_ms() + DUE_MS;
-	int error = ibv_modify_qp(id->qp, &attr,
-				  IBV_QP_STATE | IBV_QP_ALT_PATH |
-					  IBV_QP_PATH_MIG_STATE);
+	int error;
 
+	while (is_late && state() != IBV_MIG_ARMED) {
+		check(now_ms() < due, "nobody else has loaded a path");
+		usleep(1000);
+	}
+	error = ibv_modify_qp(id->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_ALT_PATH |
+				      IBV_QP_PATH_MIG_STATE);
 	check(!error, "modify_qp: %s", strerror(error));
 	while (state() != IBV_MIG_ARMED) {
 		check(now_ms() < due, "not armed");
@@ -253,7 +261,8 @@ int main(int argc, char **argv)
 
 	check(argc >= 3 && argc <= 5, USAGE);
 	calls = !strcmp(argv[1], "call");
-	is_watched = argc > 3;
+	is_late = argc == 4 && !strcmp(argv[3], "late");
+	is_watched = argc > 3 && !is_late;
 	is_told = !is_watched || !strcmp(argv[3], "told");
 	is_refused = argc == 5 && !strcmp(argv[4], "refused");
 	check((calls || !strcmp(argv[1], "listen")) &&

@@ -195,6 +195,20 @@ wait $server || gives_up "status $? of the server"
 left_alone 4 || gives_up "the queue pairs are not left alone"
 mend 1
 
+step "Its own path counts even if it names that after somebody else has"
+loads=$(seen loads)
+far timeout -k 5 120 "$USER_PROGRAMS/managed" listen $FAR late >/tmp/server 2>&1 &
+server=$!
+within 20 cm_listens 7480 || gives_up "the server does not listen"
+timeout -k 5 120 "$USER_PROGRAMS/managed" call $FAR late >/tmp/client 2>&1 &
+client=$!
+within 60 grep -q armed /tmp/client && within 60 grep -q armed /tmp/server || gives_up "not armed"
+[ "$(seen loads)" -gt "$loads" ] || gives_up "nobody else has loaded a path"
+cut_off 1
+wait $client || gives_up "status $? of the client"
+wait $server || gives_up "status $? of the server"
+mend 1
+
 step "Programs are told nothing of paths that are not their own"
 goes_over_by_itself watched
 [ "${2:-}" != all ] || {

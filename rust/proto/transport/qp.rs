@@ -206,6 +206,16 @@ where
         self.requester.progress()
     }
 
+    /// Takes the alternate path back, as if it had not been loaded. The peer may go over to it all the same: whoever
+    /// takes it back sees to that.
+    pub fn unload(&mut self) {
+        self.config.alternate = None;
+        self.config.mig_state = MigState::Migrated;
+        if !self.config.unheard {
+            self.probe.stop();
+        }
+    }
+
     /// Whether the peer has not been heard since the queue pair has gone over to the path in use.
     pub fn is_unheard(&self) -> bool {
         self.config.unheard

@@ -215,6 +215,7 @@ fn state(
         alarm: None,
         idle: 0,
         is_managed: false,
+        is_lent: false,
     }? Error)
 }
 
@@ -349,6 +350,7 @@ pub(super) fn reset(state: &mut State, cx: Cx<'_, QpLock, Off>, qp: &Qp) -> Abse
     });
     state.attr = attributes(qp.cap);
     state.is_managed = false;
+    state.is_lent = false;
     qp.port.store(u32::from(qp.port().get()), Relaxed);
     state.forget()
 }

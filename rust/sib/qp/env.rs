@@ -486,7 +486,7 @@ impl Env for Surroundings<'_> {
 }
 
 /// There is no alternate path any more.
-fn forget_alternate(attr: &mut QpAttr) {
+pub(super) fn forget_alternate(attr: &mut QpAttr) {
     attr.alt_ah = AhAttr::default();
     attr.alt_port = 0;
     attr.alt_pkey_index = 0;

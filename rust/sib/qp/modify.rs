@@ -7,6 +7,7 @@
 
 use super::{
     create::reset,
+    env::forget_alternate,
     fail::flush_out,
     leave::{
         settle_drained,
@@ -474,6 +475,9 @@ fn change(
     } else {
         from
     };
+    if matches!(author, Author::Owner) && mask.contains(QpAttrMask::ALT_PATH) && state.is_lent {
+        take_back(state, qp);
+    }
     let mut config = *state.machine.config();
     config.qpn = Qpn::new(qp.qpn());
     config.srq = qp.srq.is_some();
@@ -494,14 +498,25 @@ fn change(
         state.attr = before;
         return Err(errno(error));
     }
-    if matches!(author, Author::Owner) {
-        state.is_managed |= manages(mask);
+    match author {
+        Author::Owner => state.is_managed |= manages(mask),
+        Author::Manager(_) => state.is_lent = true,
     }
     if mask.contains(QpAttrMask::PORT) || mask.contains(QpAttrMask::ALT_PATH) {
         qp.set_ports(state.machine.config());
     }
     qp.watch(state);
     Ok(())
+}
+
+/// Takes back the path that the manager has loaded, since its owner, who knows nothing of that, names one of his own. He
+/// manages paths from now on, even if this one is refused.
+fn take_back(state: &mut State, qp: &Qp) {
+    state.machine.unload();
+    forget_alternate(&mut state.attr);
+    qp.set_ports(state.machine.config());
+    state.is_lent = false;
+    state.is_managed = true;
 }
 
 fn errno(error: ModifyError) -> Error {

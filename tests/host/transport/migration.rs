@@ -193,6 +193,29 @@ fn an_armed_end_keeps_its_path() {
     }
 }
 
+/// Another path can be loaded at once, and a peer that has not taken its own one back yet goes on.
+#[test]
+fn a_path_is_taken_back() {
+    for from in STATES {
+        let mut world = world(QpType::Rc, from);
+        for node in 0..2 {
+            world.nodes[node].qp.unload();
+            assert_eq!(state(&world.nodes[node]), MigState::Migrated);
+            assert_eq!(world.nodes[node].qp.config().alternate, None);
+            load(&mut world, node, ALTERNATE);
+            for node in &mut world.nodes {
+                write(node, 1);
+            }
+            world.run();
+        }
+        assert_eq!(states(&world), [MigState::Armed; 2], "{from:?}");
+        assert!(events(&world).iter().all(|told| told.is_empty()));
+        for node in 0..2 {
+            assert_eq!(sent(&world, node), [(1, WcStatus::Success); 2]);
+        }
+    }
+}
+
 #[test]
 fn rearm_wants_a_path_and_a_queue_pair_that_sends() {
     let mut world = world(QpType::Rc, MigState::Migrated);
