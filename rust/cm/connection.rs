@@ -71,8 +71,9 @@ use wire::{
     Qpn, //
 };
 
-/// What the peer calls a connection that it has asked for: its CA GUID and its communication ID.
-pub(crate) type PeerKey = (u64, u32);
+/// What the peer calls a connection that it has asked for: the GUID of the HCA here, its CA GUID and its communication ID,
+/// by which it may ask another HCA for another one.
+pub(crate) type PeerKey = (u64, u64, u32);
 
 /// The GUID of the HCA here, and the peer's CA GUID and queue pair.
 pub(crate) type PeerQp = (u64, u64, u32);
@@ -144,12 +145,13 @@ impl Connection {
     ) -> Result<Arc<Self>> {
         let (comm_id, theirs) = conn.comm_ids();
         let (guid, _) = conn.peer();
+        let peer = is_incoming.then_some((device.adapter.guid(), guid.get(), theirs));
         let shared = shared.clone();
         let device = device.clone();
         let this = Arc::pin_init(
             pin_init!(Self {
                 comm_id,
-                peer: is_incoming.then_some((guid.get(), theirs)),
+                peer,
                 bound: Bound::new(),
                 shared,
                 device,

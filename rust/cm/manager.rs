@@ -18,7 +18,10 @@ use crate::device::{
 };
 use crate::policy::Mode;
 use crate::question;
-use crate::tables::Shared;
+use crate::tables::{
+    Listener,
+    Shared, //
+};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use proto::cm::{
@@ -200,23 +203,28 @@ impl Desk {
         let found = match mad.attr_id() {
             attr::REQ => {
                 let req: Req = mad.message();
-                let known = self
-                    .0
-                    .incoming((req.local_ca_guid.get(), req.local_comm_id));
+                let known = self.0.incoming((
+                    device.adapter.guid(),
+                    req.local_ca_guid.get(),
+                    req.local_comm_id,
+                ));
                 match known {
                     Some(connection) if !connection.inspect(|conn| conn.concerns(mad)) => {
-                        // A new request by an old name.
-                        if connection.is_on(device) {
+                        // A new request by an old name. Another manager of the peer may have the same name for a
+                        // connection by chance, of which this one's knows nothing.
+                        let is_ours =
+                            connection.is_on(device) && self.listener(device, &req).is_some();
+                        if is_ours {
                             refuse_stale(cx, s, &connection, mad, source, from.pkey_index);
                         }
-                        return connection.is_on(device);
+                        return is_ours;
                     }
                     Some(connection) => Some(connection),
                     None => return self.welcome(cx, s, device, mad, source, from.pkey_index),
                 }
             }
             attr::REJ if mad.remote_comm_id() == 0 => {
-                requester(mad).and_then(|peer| self.0.incoming(peer))
+                requester(device, mad).and_then(|peer| self.0.incoming(peer))
             }
             attr::MRA
             | attr::REJ
@@ -246,6 +254,13 @@ impl Desk {
         }
     }
 
+    /// Who listens on this HCA for what a REQ asks for.
+    fn listener(&self, device: &Arc<Device>, req: &Req) -> Option<Listener> {
+        let service = (req.service_id, ServiceKind::Connections);
+        let listener = self.0.listener(service)?;
+        Arc::ptr_eq(&listener.device, device).then_some(listener)
+    }
+
     /// Makes a connection of a REQ, if somebody listens for it, it is reliable or unreliable, its queue pair has no other,
     /// and its paths begin here. One that there is no room for is lost; the peer repeats it.
     fn welcome(
@@ -258,9 +273,7 @@ impl Desk {
         pkey_index: u16,
     ) -> bool {
         let req: Req = mad.message();
-        let service = (req.service_id, ServiceKind::Connections);
-        let listener = self.0.listener(service);
-        let Some(listener) = listener.filter(|it| Arc::ptr_eq(&it.device, device)) else {
+        let Some(listener) = self.listener(device, &req) else {
             return false;
         };
         if refuse_transport(cx, s, device, mad, &source, pkey_index) {
@@ -379,11 +392,15 @@ pub(crate) fn identity(shared: &Shared, device: &Device) -> Identity {
 }
 
 /// Who takes back a REQ whose answer has not reached it: its CA GUID is in the additional information.
-fn requester(mad: &Cm) -> Option<PeerKey> {
+fn requester(device: &Device, mad: &Cm) -> Option<PeerKey> {
     let rej: Rej = mad.message();
     if rej.reason != reason::TIMEOUT {
         return None;
     }
     let guid = rej.info.first_chunk()?;
-    Some((u64::from_be_bytes(*guid), mad.local_comm_id()))
+    Some((
+        device.adapter.guid(),
+        u64::from_be_bytes(*guid),
+        mad.local_comm_id(),
+    ))
 }

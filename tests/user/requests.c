@@ -14,7 +14,10 @@
 #include <string.h>
 
 #define SERVICE 0x02ff00000000f500ull
+/* One that only the side that asks listens for, if anybody does. */
+#define ELSEWHERE 0x02ff00000000f501ull
 #define ANSWER_MS 20000
+#define REQ 0x10
 #define REJ 0x12
 #define REJECTED_REQ 0
 #define INVALID_TRANSPORT 9
@@ -24,7 +27,8 @@
 enum { RC, UC, RD, EXTENDED };
 
 static struct side active, passive;
-static struct umad umad;
+/* Ports of both. */
+static struct umad umad, far;
 
 /* One with nothing wrong, that has not been before. */
 static struct req right_req(void)
@@ -122,6 +126,57 @@ static void test_primary_paths(void)
 	expect_asked(&req);
 }
 
+/*
+ * A connection, and a REQ of another manager that has given the same communication ID at that
+ * HCA: it is passed on, and the connection stays.
+ */
+static void test_namesake(void)
+{
+	struct req req = right_req();
+	uint8_t mad[MAD_BYTES];
+
+	connect_bare(&active, &passive, SERVICE);
+	req.local_comm_id = attributes(&active).local_comm_id;
+	req.service_id = ELSEWHERE;
+	send_req(&req);
+	check(umad_receive(&far, mad, ANSWER_MS), "the REQ is not passed on");
+	check(mad_attribute(mad) == REQ && (uint32_t)mad_get(mad + 8, 8) == req.tid,
+	      "another datagram: attribute %#x", mad_attribute(mad));
+	nothing(&active);
+	nothing(&passive);
+	part_bare(&active, &passive);
+}
+
+/* A peer asks one HCA, and another one by the same communication ID before the first has answered. */
+static void test_other_hca(void)
+{
+	uint32_t listener = listen_on(&active, ELSEWHERE, SIB_CM_CONNECTIONS, 0);
+	struct sib_cm_send_rej rej = { .reason = CONSUMER };
+	struct req req = right_req(), other = right_req();
+	struct sib_cm_event event;
+	uint8_t mad[MAD_BYTES];
+	int error;
+
+	send_req(&req);
+	event = expect_told(&passive, SIB_CM_REQ_RECEIVED);
+	other.local_comm_id = req.local_comm_id;
+	other.service_id = ELSEWHERE;
+	other.primary = path_between(&passive, &active, 1);
+	mad_req(mad, &other);
+	error = umad_send(&far, active.lids[1], mad);
+	check(!error, "umad: %s", strerror(error));
+	rej.id = expect_told(&active, SIB_CM_REQ_RECEIVED).id;
+	order(&active, SIB_CM_IOC_SEND_REJ, &rej);
+	check(umad_receive(&far, mad, ANSWER_MS) && mad_attribute(mad) == REJ,
+	      "no answer of the other HCA");
+	destroy(&active, rej.id);
+	rej.id = event.id;
+	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
+	expect_rej(&req, CONSUMER, "", 0);
+	destroy(&passive, event.id);
+	destroy(&active, listener);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t listener;
@@ -133,7 +188,11 @@ int main(int argc, char **argv)
 	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
 	test_service_types();
 	test_primary_paths();
+	umad_open_manager(&far, argv[2], 1);
+	test_namesake();
+	test_other_hca();
 	destroy(&passive, listener);
+	umad_close(&far);
 	umad_close(&umad);
 	side_close(&active);
 	side_close(&passive);
