@@ -366,7 +366,8 @@ impl Watched {
         self.next = now.after(START);
     }
 
-    /// A connection that is established is not ended by a REJ: its manager ignores it.
+    /// One of the peer ends a connection for its manager even if that is established: the peer has waited in vain for the
+    /// RTU. It sends none itself then.
     fn rejected(&mut self, mad: &Cm, way: Way) -> Progress {
         let (ours, theirs) = match way {
             Way::Sent => (mad.local_comm_id(), mad.remote_comm_id()),
@@ -378,6 +379,7 @@ impl Watched {
             Stage::Asked | Stage::Answered if fits(ours, our_id) && fits(theirs, their_id) => {
                 Progress::Over
             }
+            Stage::Established if way == Way::Received => self.ended(mad, way),
             Stage::Asked | Stage::Answered | Stage::Established | Stage::Ending => Progress::None,
         }
     }

@@ -129,7 +129,7 @@ fn every_order_of_datagrams() {
 }
 
 #[test]
-fn refused_before_and_not_after() {
+fn refused_before_and_after() {
     for is_active in [true, false] {
         let way = |sent_by_active: bool| {
             if sent_by_active == is_active {
@@ -152,10 +152,17 @@ fn refused_before_and_not_after() {
         let mut end = End::new(is_active);
         end.see(&rep(), way(false));
         assert_eq!(end.see(&by_active, way(true)), Progress::Over);
-        let mut end = End::established(is_active);
         for (mad, sent_by_active) in [(&by_passive, false), (&by_active, true)] {
-            assert_eq!(end.see(mad, way(sent_by_active)), Progress::None);
+            let mut end = End::established(is_active);
+            let way = way(sent_by_active);
+            let want = match way {
+                Way::Sent => (Progress::None, Stage::Established),
+                Way::Received => (Progress::Ending, Stage::Ending),
+            };
+            assert_eq!((end.see(mad, way), end.watched.stage()), want);
         }
+        let mut end = End::established(is_active);
+        assert_eq!(end.see(&unnamed, Way::Received), Progress::None);
         assert_eq!(end.watched.stage(), Stage::Established);
     }
 }
