@@ -145,6 +145,14 @@ impl Conn {
         self.tell(Notice::AprReceived(status, path), actions);
     }
 
+    /// The peer has said by other means that it answers LAPs: those that it has not answered were lost.
+    pub(super) fn forgive(&mut self) {
+        if self.load.silences >= SILENCES {
+            self.can_fail_over = true;
+        }
+        self.load.silences = 0;
+    }
+
     /// The LAP has not been answered, often enough. The connection goes on without the path.
     pub(super) fn load_lost(&mut self, actions: &mut Actions) {
         self.load.silences = self.load.silences.saturating_add(1);

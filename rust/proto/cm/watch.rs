@@ -636,6 +636,9 @@ impl Watched {
             return;
         }
         self.confirmed(env, hands);
+        if let Some(conn) = &mut self.conn {
+            conn.forgive();
+        }
         if let Some(path) = other_path(&primary, ports, &answer.ports, wishes.choice) {
             let order = Order::Load(&path, wishes.timing, &[]);
             let _ = self.drive(Event::Order(order), env, hands);
