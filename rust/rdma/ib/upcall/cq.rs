@@ -4,7 +4,8 @@
 //!
 //! The completion handler of a queue runs where its vector says: with vector 0 in the context that adds the
 //! completion, with vector `n` in an interrupt of CPU `n - 1`, but for kernels with PREEMPT_RT. So who does not ask for a
-//! CPU does not pay for an interrupt, and who does gets it.
+//! CPU does not pay for an interrupt, and who does gets it. A handler that is due again whenever it has run goes on in a
+//! softirq of that processor.
 
 use super::new_event;
 use crate::sync::{
@@ -14,14 +15,21 @@ use crate::sync::{
     Sleepable,
     Unlocked, //
 };
+use kernel::container_of;
+use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
     Full, //
 };
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use sib_bindings as bindings;
+
+/// How often a handler runs in one go at most. A client that goes on to arm the queue has more come during each run, and
+/// who adds the completion may be somebody else.
+const AT_ONCE: i32 = 4;
 
 /// The call of another CPU, aligned as C wants it.
 #[repr(align(32))]
@@ -41,6 +49,9 @@ pub(in crate::ib) struct CqLink {
     cpu: Option<c_int>,
     /// Belongs to who has moved `due` from zero, until the handler begins to run.
     call: RemoteCall,
+    /// Belongs to who runs the handler.
+    #[pin]
+    work: Opaque<kernel::bindings::work_struct>,
     /// Calls of the completion handler that are due, or under way.
     due: Atomic<i32>,
 }
@@ -58,6 +69,7 @@ impl CqLink {
     ///
     /// `raw` stays alive until [`Self::close`] has returned, or the link is dropped.
     pub(in crate::ib) unsafe fn new(raw: *mut bindings::ib_cq, vector: u32) -> Result<Arc<Self>> {
+        static NAME: &CStr = c"CqLink::work";
         // With PREEMPT_RT the locks that handlers take are not for interrupts.
         let cpu = match vector.checked_sub(1) {
             Some(cpu) if !cfg!(CONFIG_PREEMPT_RT) => {
@@ -65,6 +77,7 @@ impl CqLink {
             }
             _ => None,
         };
+        let class = kernel::static_lock_class!();
         // INVARIANT: Promised by the caller.
         Arc::pin_init(
             pin_init!(Self {
@@ -72,6 +85,18 @@ impl CqLink {
                 raw,
                 cpu,
                 call: RemoteCall(Opaque::new(Default::default())),
+                work <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is valid for the call; name and class live forever.
+                    unsafe {
+                        kernel::bindings::init_work_with_key(
+                            slot,
+                            Some(Self::resume),
+                            false,
+                            NAME.as_char_ptr(),
+                            class.as_ptr(),
+                        )
+                    }
+                }),
                 due: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -88,14 +113,16 @@ impl CqLink {
         CqUpcall(self.clone())
     }
 
-    /// Runs the completion handler until nothing is due.
+    /// Runs the completion handler until nothing is due, and gives the pass back; or for a while, and leaves the rest to
+    /// the work item, before which others get a turn.
     ///
     /// # Safety
     ///
-    /// The caller has moved `due` from zero, or does this for who has; the gate has a pass meanwhile.
-    unsafe fn serve(&self) {
-        let mut served = 1;
-        loop {
+    /// The caller has moved `due` from zero, or does this for who has. The gate has a pass, which is left to this.
+    unsafe fn serve(self: &Arc<Self>) {
+        for _ in 0..AT_ONCE {
+            // A call that comes from now on may be about what the handler does not see.
+            let due = self.due.load(Acquire);
             // SAFETY: Alive while the gate has a pass. ib_core sets the handler before it arms the
             // notification for the first time, and does not change it afterwards.
             unsafe {
@@ -103,19 +130,22 @@ impl CqLink {
                     handler(self.raw, (*self.raw).cq_context);
                 }
             }
-            let due = self.due.fetch_sub(served, Full);
-            if due == served {
-                return;
+            if self.due.fetch_sub(due, Full) == due {
+                return self.gate.leave();
             }
-            served = due.wrapping_sub(served);
         }
+        // The item has a count until it runs.
+        let _ = Arc::into_raw(self.clone());
+        // SAFETY: The queue exists always, and works in softirqs. The item is initialised, and ours, as something is due:
+        // it is on no queue, since who runs the handler now has been taken off it, or has never been on it.
+        unsafe { bindings::sib_helper_queue_bh(CpuId::current().into(), self.work.get()) };
     }
 
     /// Has [`Self::serve`] run on `cpu`, soon or at once; `false` if the CPU is not there.
     ///
     /// # Safety
     ///
-    /// As for [`Self::serve`]. On success the pass is given back when the handler has run.
+    /// As for [`Self::serve`], but that the pass stays with the caller if this fails.
     unsafe fn serve_on(self: &Arc<Self>, cpu: c_int) -> bool {
         let info = Arc::into_raw(self.clone());
         let call = self.call.0.get();
@@ -141,9 +171,22 @@ impl CqLink {
     unsafe extern "C" fn called(info: *mut c_void) {
         // SAFETY: A count that `serve_on` has left to this.
         let link = unsafe { Arc::from_raw(info.cast_const().cast::<Self>()) };
-        // SAFETY: On behalf of who moved `due`; the pass is held.
+        // SAFETY: On behalf of who moved `due`; the pass is left to this.
         unsafe { link.serve() };
-        link.gate.leave();
+    }
+
+    /// What the work queue calls.
+    ///
+    /// # Safety
+    ///
+    /// `work` is the item of a link, queued by [`Self::serve`], which has left its pass and a count of the link to this.
+    unsafe extern "C" fn resume(work: *mut kernel::bindings::work_struct) {
+        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
+        let link = unsafe { container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: A count that `serve` has left to this.
+        let link = unsafe { Arc::from_raw(link) };
+        // SAFETY: On behalf of who moved `due`; the pass is left to this.
+        unsafe { link.serve() };
     }
 }
 
@@ -155,7 +198,7 @@ impl CqUpcall {
     /// Tells the client that there are completions, once it has armed the notification.
     ///
     /// The handler never runs twice at the same time: a call that comes while it runs makes it run again
-    /// afterwards, where it is running, and returns at once.
+    /// afterwards, on the processor where it is running, and returns at once.
     pub fn complete(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let link = &self.0;
         let Some(pass) = link.gate.enter() else {
@@ -164,16 +207,17 @@ impl CqUpcall {
         if link.due.fetch_add(1, Full) != 0 {
             return;
         }
+        // It goes on to the handler.
+        core::mem::forget(pass);
         if let Some(cpu) = link.cpu {
-            // SAFETY: Nothing was due, and the pass goes on to the handler.
+            // SAFETY: Nothing was due, and the pass is kept.
             if unsafe { link.serve_on(cpu) } {
-                core::mem::forget(pass);
                 return;
             }
         }
         // Nobody else runs the handler meanwhile.
         irqs.undisturbed(cx, |_, _| {
-            // SAFETY: Nothing was due, and the pass is held.
+            // SAFETY: Nothing was due, and the pass is kept.
             unsafe { link.serve() }
         });
     }
@@ -211,5 +255,62 @@ impl CqUpcall {
                 handler(&mut event, (*cq).cq_context);
             }
         }
+    }
+}
+
+#[kunit_tests(sib_rdma_cq)]
+mod tests {
+    use super::*;
+    use crate::sync::test_context;
+    use kernel::sync::atomic::Relaxed;
+
+    /// How often more comes while the handler runs.
+    const FED: i32 = 100;
+
+    /// What the handler of the test finds.
+    struct Feed {
+        link: Arc<CqLink>,
+        runs: Atomic<i32>,
+    }
+
+    /// Does what another processor may do meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// `context` is a [`Feed`].
+    unsafe extern "C" fn feed(_: *mut bindings::ib_cq, context: *mut c_void) {
+        // SAFETY: Promised by the caller.
+        let feed = unsafe { &*context.cast::<Feed>() };
+        if feed.runs.fetch_add(1, Full) < FED {
+            feed.link.due.add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn others_get_a_turn_before_a_handler_that_is_always_due() -> Result {
+        let (mut cx, sleepable) = test_context();
+        let cq = KBox::new(Opaque::<bindings::ib_cq>::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The queue is dropped after the link has been closed.
+        let link = unsafe { CqLink::new(cq.get(), 0) }?;
+        let fed = Feed {
+            link: link.clone(),
+            runs: Atomic::new(0),
+        };
+        let fed = KBox::new(fed, GFP_KERNEL)?;
+        // SAFETY: Nobody else has the queue yet.
+        unsafe {
+            (*cq.get()).comp_handler = Some(feed);
+            (*cq.get()).cq_context = (&raw const *fed).cast_mut().cast();
+        }
+        let upcall = link.upcall();
+        // No softirq runs here before the end of this.
+        let runs = sleepable.irqs_on().undisturbed(&mut cx, |cx, irqs| {
+            upcall.complete(cx, irqs);
+            fed.runs.load(Relaxed)
+        });
+        link.close(&mut cx, sleepable);
+        assert_eq!(runs, AT_ONCE);
+        assert_eq!(fed.runs.load(Relaxed), FED + 1);
+        Ok(())
     }
 }
