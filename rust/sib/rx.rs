@@ -62,6 +62,8 @@ pub(crate) fn deliver(
                 port,
                 pkey_index: None,
             };
+            // To a group of many one packet is as much work as many packets.
+            run.charge(1);
             Qp::receive(&qp, cx, irqs, run, arrival);
         }
     }
