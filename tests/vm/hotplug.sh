@@ -29,26 +29,40 @@ come_and_go() {
 	done
 }
 
-# unplugged COMMAND...: runs it meanwhile.
+# often: it has gone so often that this says something. The number may just be written.
+often() {
+	[ "$(cat $TIMES)" -ge 3 ] 2>/dev/null
+}
+
+# unplugged COMMAND...: runs it meanwhile, and again as long as the processor has not gone often: programs are timed, and
+# a slow machine takes long to take a processor away.
 unplugged() {
-	local pid
-	rm -f $ENOUGH $TIMES
+	local pid more
+	rm -f $ENOUGH
+	echo 0 >$TIMES
 	come_and_go &
 	pid=$!
 	"$@"
+	for more in 1 2 3 4 5; do
+		! often || break
+		printf 'once more (%d)\n' $more
+		"$@"
+	done
 	touch $ENOUGH
 	wait $pid || fail "the processor does not come or go"
 	printf 'the processor went %d times\n' "$(cat $TIMES)"
-	[ "$(cat $TIMES)" -ge 3 ] || fail "that is not often"
+	often || fail "that is not often"
 }
 
 traffic() {
 	local options
 	for options in "ib_write_bw -s 8" "ib_send_bw -s 8 -q 16" "ib_read_bw -s 8" "ib_write_bw -s 65536" "ib_read_bw -s 65536"; do
+		# An end of a cable that stands still for a second is given up by the other one, and comes back:
+		# connections are to outlast that.
 		# shellcheck disable=SC2086 # words
-		unplugged pair sib1 sib0 $options -F -D $LENGTH
+		unplugged pair sib1 sib0 $options -u 18 -F -D $LENGTH
 	done
-	unplugged run user data -a sib0 -b sib1 -t rc -n 20
+	unplugged run user data -a sib0 -b sib1 -t rc -n 20 -T 18
 }
 
 managed_by_module
