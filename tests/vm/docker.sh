@@ -7,6 +7,7 @@
 # do not where it has no IPv6. A container that is killed, and one that is removed with its HCA.
 
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/cables.sh"
 
 IMAGE=verbs
 
@@ -120,12 +121,18 @@ PORT=$((PORT + 1))
 verbs sib0 --rm --name server $IMAGE ib_write_bw -F -p $PORT -D 100 >/tmp/server 2>&1 &
 within 60 listens server $PORT || fail "the server does not listen: $(cat /tmp/server)"
 address=$(inside server hostname -I | cut -d ' ' -f 1)
+sent() {
+	cat /sys/class/infiniband/sib1/ports/1/counters/port_xmit_packets
+}
+before=$(sent)
 verbs sib1 --rm $IMAGE ib_write_bw -F -p $PORT -D 100 "$address" >/tmp/client 2>&1 &
 client=$!
+# in_use: there are more packets than those of management. That queue pairs are connected does not tell: the programs
+# talk by TCP once more before they begin.
 in_use() {
-	rdma resource show qp | grep -q 'type RC state RTS'
+	[ "$(sent)" -gt $((before + 1000)) ]
 }
-within 60 in_use || fail "they do not connect: $(cat /tmp/client)"
+within 60 in_use || fail "they do not send: $(cat /tmp/client)"
 run docker kill server
 ! wait $client || fail "its peer has not noticed"
 # IBV_WC_RETRY_EXC_ERR.
@@ -141,6 +148,8 @@ pod pod1 fabric sib11
 pod pod2 fabric sib12
 wait_active 60 sib11 sib12
 within 60 switches sib11 2 || fail "they are no subnet: $(ibswitches -C sib11)"
+# The cable is there before one of the two subnet managers has made one subnet of both, with other LIDs.
+within 60 routed sib11 sib12 && within 60 routed sib12 sib11 || fail "no way between sib11 and sib12"
 networks container:pod1 container:pod2
 between sib11 sib12 ibv_rc_pingpong -n 1000 -c
 
