@@ -30,10 +30,10 @@ datagrams() {
 }
 
 programs() {
-	pair sib0 sib1 ibv_rc_pingpong -n $rounds
+	cable_pair sib0 sib1 ibv_rc_pingpong -n $rounds
 	lossy_pair sib0 sib1 ibv_uc_pingpong -n $rounds
 	lossy_pair sib0 sib1 ibv_ud_pingpong -n $rounds
-	pair sib0 sib1 ibv_rc_pingpong -s 100000 -n $((rounds / 10))
+	cable_pair sib0 sib1 ibv_rc_pingpong -s 100000 -n $((rounds / 10))
 	timeout -k 5 60 smpquery -C sib0 nodedesc "$(($(cat /sys/class/infiniband/sib1/ports/1/lid)))" ||
 		fail "smpquery through the cable"
 }
@@ -80,7 +80,8 @@ opensm_up sib0
 wait_active 60 sib0 sib1
 timeout 30 iblinkinfo | grep -v Polling
 programs
-opensm_clean
+# A cable that breaks takes a switch from OpenSM.
+[ "$(breaks)" != 0 ] || opensm_clean
 
 step "The cable breaks and is mended"
 # traps: how often OpenSM has heard that a link has changed.
@@ -141,9 +142,11 @@ hosts
 cable a v0 10.9.0.2
 cable b v1 10.9.0.1:61515
 within 30 switches sib0 2 || fail "no two switches"
+broken=$(breaks)
 opensm_up sib0
 wait_active 60 sib0 sib1
-tcpdump -i v0 -s 64 -w /tmp/datagrams 'udp port 61515' 2>/dev/null &
+# Without a buffer: the head of the file says that it listens.
+tcpdump -U -i v0 -s 64 -w /tmp/datagrams 'udp port 61515' 2>/dev/null &
 capture=$!
 within 10 test -s /tmp/datagrams || fail "no tcpdump"
 programs
@@ -152,7 +155,7 @@ wait $capture
 [ "$(datagrams 'udp[6:2] != 0')" -gt 0 ] || fail "no datagrams were seen"
 [ "$(datagrams 'udp[6:2] = 0')" = 0 ] || fail "datagrams without a checksum would overtake others"
 opensm_down
-opensm_clean
+[ "$(breaks)" != "$broken" ] || opensm_clean
 
 step "Two cables are plugged in at the same time, the first ones there"
 for round in 1 2 3 4 5; do

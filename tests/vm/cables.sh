@@ -53,6 +53,22 @@ settled() {
 	port_active sib0 && port_active sib1 && links sib0 "$1" && routed sib0 sib1 && routed sib1 sib0
 }
 
+# cable_pair SERVER CLIENT COMMAND [ARG]...: as pair, over a cable, which is given up if one of its ends stands still for
+# a second, and comes back: then it runs once more.
+cable_pair() {
+	local before
+	for _ in 1 2 3; do
+		before=$(breaks)
+		! paired "$@" || return 0
+		# A connection may be given up sooner than the cable.
+		sleep 1
+		[ "$(breaks)" != "$before" ] || break
+		printf 'a cable was down: %s\n' "$WRONG"
+		within 60 routed "$1" "$2" && within 60 routed "$2" "$1" || fail "the cable does not come back"
+	done
+	fail "$WRONG"
+}
+
 # cable NAME NETDEV REMOTE: plugs one end in.
 cable() {
 	printf '$ cable %s: %s to %s\n' "$@"
