@@ -27,7 +27,7 @@
 #define MEET_MS 20000
 /* Marks the wr_id of a send; what is below counts those of the queue. */
 #define SEND_ID (1ull << 63)
-/* How long completions may take that are on their way when the device goes. */
+/* How long receives may take to complete that are on their way when the device goes. */
 #define LAST_MS 200
 
 /* What the two tell each other. */
@@ -117,7 +117,8 @@ static void device_gone(const char *how)
 {
 	struct ibv_wc wc;
 
-	while (await(end.send_cq, &wc, LAST_MS))
+	/* Sends have to, however busy the one is that removes the device. */
+	while (await(end.send_cq, &wc, sends ? STALL_MS : LAST_MS))
 		account(&wc);
 	/* Receives may have been posted to a queue that nobody looks at any more. */
 	check(!sends, "%d sends are left of a device that is gone (%s)", sends, how);
@@ -280,8 +281,9 @@ int main(int argc, char **argv)
 	peer_qp.qp_num = theirs.qpn;
 	peer = (struct end){ .device = &far, .qp = &peer_qp,
 			     .psn = theirs.psn };
-	/* A second of silence: guests that look for bugs are slow. */
-	path.timeout = 16;
+	/* Two seconds of silence: guests that look for bugs are slow, and the processor of the peer may stand still
+	 * for one. */
+	path.timeout = 17;
 	path.retries = 3;
 	end_to_init(&end, &path);
 	end_to_rtr(&end, &peer, &path);
