@@ -81,8 +81,9 @@ static enum refuser refuser(void)
 	if (error == EINVAL)
 		return NEAR;
 	check(!error, "LAP: %s", strerror(error));
+	/* A peer that has asked its program may say first that this takes long. */
 	while (!has_event(&passive, 0))
-		if (has_event(&active, 1)) {
+		if (has_event(&active, 1) && !has_event(&passive, 0)) {
 			event = expect_told(&active, SIB_CM_APR_RECEIVED);
 			check(event.status == REJECTED, "status %u",
 			      event.status);
