@@ -78,6 +78,20 @@ impl RunQueue {
         result
     }
 
+    /// The same in a task of somebody's, of whatever priority, which is not preempted before the end.
+    ///
+    /// A call chain holds the queue pairs and the sockets at the far end, and has answers of others wait for it. Whoever
+    /// destroys the one, or a network device, perhaps with RTNL, waits for that.
+    pub(crate) fn in_task<R>(
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        body: impl FnOnce(&mut Cx<'_, Unlocked>, IrqsOn<'_>, &mut Self) -> R + Send,
+    ) -> R {
+        irqs.unpreempted(cx, |cx, irqs| {
+            Self::with(cx, irqs, |cx, run| body(cx, irqs, run))
+        })
+    }
+
     /// Sends a segment as datagrams, soon; `None` if that cannot be.
     pub(crate) fn post(
         &mut self,

@@ -35,6 +35,9 @@ wait_active 60 sib0 sib1
 step "No byte is wrong"
 run user data -a sib0 -b sib1 -t rc -n 5
 
+step "Nobody waits for a program of low priority that sends to him"
+run user captive
+
 step "Devices go meanwhile"
 for ((round = 1; round <= rounds; round++)); do
 	PORT=$((PORT + 1))

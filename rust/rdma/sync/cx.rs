@@ -188,6 +188,28 @@ impl IrqsOn<'_> {
         unsafe { sib_bindings::sib_helper_bh_enable() };
         result
     }
+
+    /// Runs `body` with no other task on this processor meanwhile, while softirqs go on to interrupt it. For a task that
+    /// holds things of others for longer, who wait for that when they end.
+    ///
+    /// `body` must not sleep, as in [`Self::undisturbed`].
+    #[inline]
+    pub fn unpreempted<R>(
+        self,
+        cx: &mut Cx<'_, Unlocked>,
+        body: impl FnOnce(&mut Cx<'_, Unlocked>, IrqsOn<'_>) -> R + Send,
+    ) -> R {
+        if cfg!(CONFIG_PREEMPT_RT) {
+            // Locks of such a kernel may sleep.
+            return self.undisturbed(cx, body);
+        }
+        // SAFETY: It may be called in any context, and is undone below.
+        unsafe { sib_bindings::sib_helper_preempt_disable() };
+        let result = body(cx, self);
+        // SAFETY: Disabled above.
+        unsafe { sib_bindings::sib_helper_preempt_enable() };
+        result
+    }
 }
 
 /// Proof that the running context is a task that may sleep while it holds no lock.

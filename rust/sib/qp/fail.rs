@@ -64,7 +64,7 @@ pub(super) fn flush_out(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp:
         if !cx.lock(&qp.state).machine.is_flushing() {
             break;
         }
-        RunQueue::with(cx, irqs, |cx, run| Qp::transmit(qp, cx, irqs, run));
+        RunQueue::in_task(cx, irqs, |cx, irqs, run| Qp::transmit(qp, cx, irqs, run));
         // If somebody else is at it, he flushes a part when he ends.
         settle(cx, sleepable, qp);
     }
@@ -116,7 +116,7 @@ pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, h
         // Who is at it just now flushes one part, and does not stay for the rest.
         settle(cx, sleepable, &qp);
         // Also for one that was in error before: nobody has told of receives that were posted since it was looked at.
-        RunQueue::with(cx, irqs, |cx, run| Qp::transmit(&qp, cx, irqs, run));
+        RunQueue::in_task(cx, irqs, |cx, irqs, run| Qp::transmit(&qp, cx, irqs, run));
         flush_out(cx, sleepable, &qp);
         // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
         // error state before.

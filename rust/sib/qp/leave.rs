@@ -73,14 +73,14 @@ pub(super) fn take_leave<R>(
     };
     if answer.header.set_payload_len(0).is_ok() {
         let irqs = sleepable.irqs_on();
-        let segment = Segment {
-            header: &answer.header,
-            span: 1,
-            source: &Source::Bytes(&[]),
-            damage: None,
-            hops: 0,
-        };
-        RunQueue::with(cx, irqs, |cx, run| {
+        RunQueue::in_task(cx, irqs, |cx, irqs, run| {
+            let segment = Segment {
+                header: &answer.header,
+                span: 1,
+                source: &Source::Bytes(&[]),
+                damage: None,
+                hops: 0,
+            };
             qp.hca.transmit(cx, irqs, run, address.port, segment);
         });
     }

@@ -52,6 +52,7 @@ use rdma::{
     sync::{
         Cx,
         Held,
+        IrqsOn,
         Off,
         QpLock,
         Sleepable,
@@ -123,45 +124,61 @@ pub(crate) fn doorbell(
 ) -> Result {
     let irqs = sleepable.irqs_on();
     let qp = qp.hold().ok_or(EINVAL)?;
-    let pace = &qp.pd.pace;
-    let visit = RunQueue::with(cx, irqs, |cx, run| -> Result<Option<Visit>> {
-        let mut bell = Doorbell::default();
-        let mut patient = matches!(qp.ty, QpType::Rc);
-        // What is posted meanwhile has doorbells of its own.
-        let mut parts = qp.cap.max_send_wr.div_ceil(FETCH_BATCH);
-        loop {
-            let mut early = false;
-            Qp::transmit_after(&qp, cx, irqs, run, |state, cx| {
-                early = patient && state.is_answered() && state.only_answers();
-                if early {
-                    return Ok(false);
-                }
-                take_in(state, cx, &qp, &mut bell)
-            })?;
-            if early {
-                await_answer(cx, &qp);
-                patient = false;
-            } else if bell.more && parts > 1 {
-                parts = parts.wrapping_sub(1);
-            } else {
-                break;
-            }
+    let mut bell = Doorbell::default();
+    let mut patient = matches!(qp.ty, QpType::Rc);
+    loop {
+        let early = RunQueue::in_task(cx, irqs, |cx, irqs, run| {
+            ring(cx, irqs, run, &qp, patient, &mut bell)
+        })?;
+        if !early {
+            break;
         }
-        if let Some(Visit {
-            from,
-            left_over: Some(freight),
-            ..
-        }) = bell.visit
-        {
-            let patience = pace.patience(from);
-            Convoy::join(cx, irqs, run, &qp, freight, &patience);
-        }
-        Ok(bell.visit)
-    })?;
-    if let Some(visit) = visit {
-        pace.leave(visit.from, fabric::now(), visit.sent);
+        await_answer(cx, &qp);
+        patient = false;
+    }
+    if let Some(visit) = bell.visit {
+        qp.pd.pace.leave(visit.from, fabric::now(), visit.sent);
     }
     Ok(())
+}
+
+/// Fetches what a doorbell has brought, and sends it or leaves that to others. Returns whether there is more, and who
+/// answers the peer is to be waited for before, for somebody who is `patient`.
+fn ring(
+    cx: &mut Cx<'_, Unlocked>,
+    irqs: IrqsOn<'_>,
+    run: &mut RunQueue,
+    qp: &Held<Qp>,
+    patient: bool,
+    bell: &mut Doorbell,
+) -> Result<bool> {
+    // What is posted meanwhile has doorbells of its own.
+    for _ in 0..qp.cap.max_send_wr.div_ceil(FETCH_BATCH) {
+        let mut early = false;
+        Qp::transmit_after(qp, cx, irqs, run, |state, cx| {
+            early = patient && state.is_answered() && state.only_answers();
+            if early {
+                return Ok(false);
+            }
+            take_in(state, cx, qp, bell)
+        })?;
+        if early {
+            return Ok(true);
+        }
+        if !bell.more {
+            break;
+        }
+    }
+    if let Some(Visit {
+        from,
+        left_over: Some(freight),
+        ..
+    }) = bell.visit
+    {
+        let patience = qp.pd.pace.patience(from);
+        Convoy::join(cx, irqs, run, qp, freight, &patience);
+    }
+    Ok(false)
 }
 
 /// Waits until who answers the peer has done so, for a short time.
