@@ -76,7 +76,7 @@ number() {
 need_root() {
 	[ "$(id -u)" = 0 ] || die "this needs root (debootstrap, chroot, mount)" \
 		"run it with sudo; if the cache is yours, with SIB_CACHE behind sudo or make: sudo make ... SIB_CACHE=$CACHE"
-	mkdir -p "$CACHE" || die "cannot make the cache folder $CACHE" "set SIB_CACHE to a folder that can be written"
+	mkdir -p "$CACHE"/{lock,log} || die "cannot make the cache folder $CACHE" "set SIB_CACHE to a folder that can be written"
 	# Tools that this one calls may be called from elsewhere.
 	CACHE=$(cd "$CACHE" && pwd)
 	export SIB_CACHE=$CACHE

@@ -10,9 +10,15 @@
 
 JOBS=${SIB_JOBS:-$(nproc)}
 
-# ask_index WHAT: reads the package index anew.
+# ask_index WHAT: reads the package index anew. For who comes second it would be locked, so he waits.
 ask_index() {
+	local lock
+	# In plain sight, since the first use makes it.
+	build_root >/dev/null
+	exec {lock}>"$CACHE/lock/index"
+	flock "$lock"
 	quietly "$CACHE/log/update" "asking the package index for kernel $1" root_run apt-get update
+	exec {lock}>&-
 }
 
 # offered SERIES: the releases of kernels of a series, or of all, in the package index, the
@@ -34,8 +40,8 @@ no_kernel() {
 }
 
 # kernel_release: the kernel, as `uname -r` has it: the one asked for, or the
-# newest of SERIES. The package index is asked once, and again after `make
-# update`.
+# newest of SERIES. The package index is asked for that once, and again after
+# `make update`.
 kernel_release() {
 	local file=$CACHE/release-$SUITE-$SERIES found
 	# The index has those of Debian itself, too, which are older.
@@ -96,16 +102,22 @@ known() {
 	root_run apt-cache show "linux-headers-$1" >/dev/null 2>&1
 }
 
+# fetch_packages SCRATCH RELEASE: make_packages, by the index of today: an older one may name
+# what the mirror does not have any more.
+fetch_packages() {
+	ask_index "$2"
+	known "$2" || {
+		rmdir "$1"
+		no_kernel "$2"
+	}
+	make_packages "$@"
+}
+
 kernel_packages() {
 	local release dir
 	release=$(kernel_release)
 	dir=$CACHE/kernel-$release-$(hash_of "$(declare -f make_packages)")
-	if [ ! -d "$dir" ]; then
-		# The index of then may name what the mirror does not have any more.
-		ask_index "$release"
-		known "$release" || no_kernel "$release"
-	fi
-	once "$dir" make_packages "$release"
+	once "$dir" fetch_packages "$release"
 	echo "$dir"
 }
 
