@@ -58,7 +58,7 @@ enter() {
 # may_mount: ends a tool that may not, as in most containers.
 may_mount() {
 	unshare --mount true 2>/dev/null ||
-		die "this may not mount anything, be it root" "if it is in a container, make that a privileged one"
+		die "root may not mount anything here, which this needs" "in a container: make that a privileged one"
 }
 
 have_debootstrap() {
