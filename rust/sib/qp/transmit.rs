@@ -141,8 +141,6 @@ impl Transmitter {
     }
 
     /// Fetches the next segment; false if there is none, or not now. Work requests whose payload is out of reach fail.
-    ///
-    /// One side of the queue pair does not wait for memory of the other: what that has to send is looked for, too.
     fn fetch(
         &mut self,
         qp: &Qp,
@@ -154,7 +152,6 @@ impl Transmitter {
         // What waited for memory is polled again, or is not sent any more: then nobody has that come, and it is not to
         // hold its region.
         state.absence.sending.forget();
-        let mut turned = false;
         loop {
             let now = crate::fabric::now();
             let polled = state.machine.poll_transmit(now, &self.lane.limits);
@@ -183,9 +180,6 @@ impl Transmitter {
             let PlaceError::Failed(status) = error else {
                 state.machine.put_back(&self.segment.payload);
                 self.absent = true;
-                if !core::mem::replace(&mut turned, true) {
-                    continue;
-                }
                 return false;
             };
             state.with_machine(qp, cx.reborrow(), Source::Bytes(&[]), |machine, env| {
