@@ -4,6 +4,7 @@
 
 use crate::rules::{
     deliver,
+    network,
     operations,
     pair,
     post,
@@ -19,6 +20,7 @@ use crate::world::{
 };
 use proto::time::Instant;
 use proto::transport::{
+    Lapse,
     QpConfig,
     QpType,
     RxDrop,
@@ -352,4 +354,28 @@ fn who_cannot_ask_again_does_not_give_up() {
     deliver(&mut two, &again);
     deliver(&mut one, &two.poll_all(LONG_NANOS));
     assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}
+
+/// The memory of what a reminder is to send waits, and then does not come. The peer has been asked before, and is gone.
+#[test]
+fn a_reminder_that_waits_does_not_end_the_wait_for_the_peer() {
+    let [mut one, _] = network();
+    post(&mut one, 0, SendOp::Write, 10);
+    assert_eq!(one.poll_all(0).len(), 1);
+    let due = one.qp.next_deadline().expect("nobody asks again");
+    assert_eq!(one.qp.on_timeout(due, &mut one.host), Lapse::Reminder);
+    put_back(&mut one, 0, due.nanos());
+    one.host.bad_buffers = true;
+    let question = one.poll_all(due.nanos());
+    assert_eq!(question.len(), 1);
+    assert!(question[0].1.is_empty());
+    loop {
+        let due = one.qp.next_deadline().expect("nobody asks again");
+        match one.qp.on_timeout(due, &mut one.host) {
+            Lapse::Timeout => break,
+            _ => one.poll_all(due.nanos()),
+        };
+    }
+    assert!(one.poll_all(0).is_empty());
+    assert_eq!(one.host.sent[0].status, WcStatus::LocProtErr);
 }

@@ -103,10 +103,11 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
     }
 
     /// Has the segment that was polled last be polled again, when its memory is there. If that is the first that is not
-    /// acknowledged, the peer has not been asked for it again, and is not silent until then.
+    /// acknowledged, the peer has not been asked for it again, and is not silent until then. But it has been asked if that
+    /// was for a reminder, of which nothing may come: then the wait for the answer to what was sent before goes on.
     pub(in crate::transport) fn put_back(&mut self) {
         self.take_back();
-        if self.cursor_psn == self.acked {
+        if self.cursor_psn == self.acked && self.doubt.is_none() {
             self.timer = Timer::Off;
             self.reminder.disarm();
         }
