@@ -192,7 +192,8 @@ impl IrqsOn<'_> {
     /// Runs `body` with no other task on this processor meanwhile, while softirqs go on to interrupt it. For a task that
     /// holds things of others for longer, who wait for that when they end.
     ///
-    /// `body` must not sleep, as in [`Self::undisturbed`].
+    /// `body` must not sleep, as in [`Self::undisturbed`]; nor may it free what `vmalloc()` has given, which only a softirq
+    /// leaves to others.
     #[inline]
     pub fn unpreempted<R>(
         self,

@@ -379,3 +379,27 @@ fn a_reminder_that_waits_does_not_end_the_wait_for_the_peer() {
     assert!(one.poll_all(0).is_empty());
     assert_eq!(one.host.sent[0].status, WcStatus::LocProtErr);
 }
+
+/// The peer asks for what is there, before what waits. It gets that, and need not allow a pause.
+#[test]
+fn who_asks_again_for_what_is_there_gets_it() {
+    let [mut one, mut two] = pair(|config| config.rnr_retry = 0);
+    post(&mut one, 0, SendOp::Read, 600);
+    deliver(&mut two, &one.poll_all(0));
+    let lost = two.poll(0).expect("it is there");
+    put_back(&mut two, 1, 0);
+    let due = one.qp.next_deadline().expect("nobody asks again");
+    one.qp.on_timeout(due, &mut one.host);
+    deliver(&mut two, &one.poll_all(due.nanos()));
+    let again = two.poll(due.nanos()).expect("nobody is told");
+    assert_eq!(again.0.header.bth.psn, lost.0.header.bth.psn);
+    assert_eq!(
+        again.0.header.bth.opcode.operation(),
+        Operation::ReadRespFirst
+    );
+    assert_eq!(one.take(due.nanos(), &again), Ok(()));
+    for packet in two.poll_all(due.nanos()) {
+        assert_eq!(one.take(due.nanos(), &packet), Ok(()));
+    }
+    assert_eq!(one.host.sent[0].status, WcStatus::Success);
+}

@@ -379,6 +379,8 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
                 break;
             };
             if resource.repeat(at, end) {
+                // Another segment is next now, unless the one that waits is of an older operation.
+                self.absent &= age < self.waiting();
                 self.owe(age);
             }
             break;
