@@ -37,21 +37,22 @@ const NODE: Components = &[
     (272, 16), (288, 32), (320, 8), (328, 24), (352, 512),
 ];
 
-/// The components of a PortInfoRecord.
+/// The components of a PortInfoRecord. What is reserved between them counts, too.
 #[rustfmt::skip]
 const PORT: Components = &[
     (0, 16), (16, 8), (24, 0),
     // M_Key to LocalPortNum
     (32, 64), (96, 64), (160, 16), (176, 16), (192, 32), (224, 16), (240, 16), (256, 8),
     // LinkWidthEnabled to LMC
-    (264, 8), (272, 8), (280, 8), (288, 4), (292, 4), (296, 4), (300, 4), (304, 2), (309, 3),
+    (264, 8), (272, 8), (280, 8), (288, 4), (292, 4), (296, 4), (300, 4), (304, 2), (306, 0), (309, 3),
     // LinkSpeedActive to MTUCap
     (312, 4), (316, 4), (320, 4), (324, 4), (328, 4), (332, 4), (336, 8), (344, 8), (352, 8),
     (360, 4), (364, 4),
     // VLStallCount to FilterRawOutbound
     (368, 3), (371, 5), (376, 4), (380, 1), (381, 1), (382, 1), (383, 1),
     // violations to OverrunErrors
-    (384, 16), (400, 16), (416, 16), (432, 8), (443, 5), (451, 5), (456, 4), (460, 4),
+    (384, 16), (400, 16), (416, 16), (432, 8), (440, 1), (441, 0), (443, 5), (448, 0), (451, 5), (456, 4),
+    (460, 4),
 ];
 
 /// The components of an SMInfoRecord.

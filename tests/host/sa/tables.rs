@@ -47,6 +47,7 @@ use wire::mad::smp::trap::{
 use wire::mad::smp::{
     attr,
     NodeType,
+    PortInfo,
     PortState,
     SmInfo,
     SmState, //
@@ -200,6 +201,47 @@ fn nodes_and_ports() {
     let told: Vec<PortInfoRecord> = table(&mut world, at, managers).expect("a table");
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].lid, world.seats[0].manager.lid());
+}
+
+/// Makes one component another one.
+type Spoil = fn(&mut PortInfo);
+
+/// Components of a PortInfoRecord are asked for by the bits that the IBA gives them, and by no others.
+#[test]
+fn components_of_ports() {
+    let spoils: [(u32, Spoil); 14] = [
+        (15, |info| info.port_state ^= 1),
+        (18, |info| info.mkey_protect_bits ^= 1),
+        (20, |info| info.lmc ^= 1),
+        (21, |info| info.link_speed_active ^= 1),
+        (23, |info| info.neighbor_mtu ^= 1),
+        (25, |info| info.vl_cap ^= 1),
+        (31, |info| info.mtu_cap ^= 1),
+        (33, |info| info.hoq_life ^= 1),
+        (34, |info| info.operational_vls ^= 1),
+        (41, |info| info.qkey_violations ^= 1),
+        (42, |info| info.guid_cap ^= 1),
+        (45, |info| info.subnet_timeout ^= 1),
+        (47, |info| info.resp_time ^= 1),
+        (49, |info| info.overrun_errors ^= 1),
+    ];
+    let (mut world, ports) = served(&line(2, 1));
+    let at = ports[0];
+    let wish = PortInfoRecord {
+        lid: world.lid(ports[1]),
+        ..PortInfoRecord::default()
+    };
+    let told = get(&mut world, at, method::GET, PortInfoRecord::LID, &wish).expect("it is told");
+    for (bit, spoil) in spoils {
+        let mut wrong = told;
+        spoil(&mut wrong.info);
+        let alone = PortInfoRecord::LID | 1 << bit;
+        let none = get(&mut world, at, method::GET, alone, &wrong);
+        assert_eq!(none, Err(status::NO_RECORDS), "{bit}");
+        let others = ((1 << 50) - 1) & !(1 << bit);
+        let same = get(&mut world, at, method::GET, others, &wrong);
+        assert_eq!(same, Ok(told), "{bit}");
+    }
 }
 
 /// The master of the subnet, and one that stands by.
