@@ -697,6 +697,26 @@ fn two_subnets_become_one() {
     check(&world, 9, true);
 }
 
+/// The answers of the master get lost until another one takes its place. Though nothing changes from then on, and no trap
+/// tells of anything, they find each other.
+#[test]
+fn two_masters_of_a_quiet_subnet_become_one() {
+    let (mut world, _) = ring(10, 1).build();
+    for at in [(0, 0), (5, 0)] {
+        let guid = guid_of(&world, at.0);
+        seat(&mut world, at, 0, guid);
+    }
+    world.pass(millis(5_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+    world.unseen = Some((method::GET_RESP, attr::SM_INFO));
+    world.pass(millis(5_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Master]);
+    world.unseen = None;
+    world.pass(millis(15_000));
+    assert_eq!(states(&world), [SmState::Master, SmState::Standby]);
+    check(&world, 0, false);
+}
+
 /// Two switches with a master each are cut from each other, and joined, again and again: after each time there is one
 /// master, and all routes are there.
 #[test]

@@ -92,17 +92,23 @@ impl Rivals {
         self.list.get(index).filter(|_| index < self.len)
     }
 
-    fn told(&mut self, rival: Rival) {
+    /// Returns whether the rival was not known to count as much as it does.
+    fn told(&mut self, rival: Rival) -> bool {
         let known = self.list.get_mut(..self.len).unwrap_or_default();
         if let Some(place) = known.iter_mut().find(|known| known.port == rival.port) {
-            *place = rival;
-        } else if let Some(place) = self.list.get_mut(self.len) {
+            return core::mem::replace(place, rival).weight < rival.weight;
+        }
+        if let Some(place) = self.list.get_mut(self.len) {
             *place = rival;
             self.len = self.len.saturating_add(1);
-        } else if let Some(least) = self.list.iter_mut().min_by_key(|known| known.weight) {
-            if least.weight < rival.weight {
+            return true;
+        }
+        match self.list.iter_mut().min_by_key(|known| known.weight) {
+            Some(least) if least.weight < rival.weight => {
                 *least = rival;
+                true
             }
+            _ => false,
         }
     }
 }
@@ -177,13 +183,13 @@ impl<S: Storage> Manager<S> {
     }
 
     /// The next question to another subnet manager, from the port `next` on.
-    pub(super) fn next_rival(&mut self, next: u32) -> Option<Errand> {
+    pub(super) fn next_rival(&mut self, next: u32, phase: fn(u32) -> Phase) -> Option<Errand> {
         let sweep = self.topology.sweep;
         let manages = |port: &Port| port.manages && port.seen == sweep;
         let found = (next..self.topology.port_count())
             .find(|port| self.topology.port(*port).is_some_and(manages));
         let after = found.map_or(self.topology.port_count(), |port| port.saturating_add(1));
-        self.phase = Phase::Elect(after);
+        self.phase = phase(after);
         found.map(|port| Errand {
             ask: Ask::Manager,
             port,
@@ -191,14 +197,18 @@ impl<S: Storage> Manager<S> {
     }
 
     /// Takes the SMInfo of another subnet manager.
-    pub(super) fn rival_told(&mut self, port: u32, info: &SmInfo) {
+    pub(super) fn rival_told(&mut self, port: u32, info: &SmInfo, now: Instant) {
         let state = SmState::from_code(info.state);
         let wins = self.rank_of(port, info) != Rank::Lower && state != Some(SmState::NotActive);
-        self.rivals.told(Rival {
+        let is_news = self.rivals.told(Rival {
             port,
             told: *info,
             weight: (state == Some(SmState::Master), wins),
         });
+        // One that did not answer in the last sweep was held to be none, and may be the master as well as this one.
+        if is_news && wins && matches!(self.phase, Phase::Meet(_)) {
+            self.request_sweep(now);
+        }
         if self.state != SmState::Standby || port != self.master {
             return;
         }

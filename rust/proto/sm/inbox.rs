@@ -135,7 +135,7 @@ impl<S: Storage> Manager<S> {
                     self.keeps_trees(port);
                 }
             }
-            Ask::Manager => self.rival_told(port, &smp.attribute()),
+            Ask::Manager => self.rival_told(port, &smp.attribute(), now),
             Ask::Handover => self.start_standby(port, now),
             Ask::Acknowledge => {}
             ask => self.discovered(ask, port, smp),

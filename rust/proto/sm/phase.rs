@@ -70,6 +70,8 @@ pub(super) enum Phase {
     Announce,
     /// The light sweep; the next switch.
     Light(u32),
+    /// The rest of it: asking the other subnet managers; the next port.
+    Meet(u32),
     /// Asking the master, in STANDBY; its port.
     Watch(Option<u32>),
 }
@@ -79,7 +81,7 @@ impl Phase {
     pub(super) const fn is_interruptible(self) -> bool {
         matches!(
             self,
-            Self::Idle | Self::Light(_) | Self::Prune(..) | Self::Graft(..)
+            Self::Idle | Self::Light(_) | Self::Meet(_) | Self::Prune(..) | Self::Graft(..)
         )
     }
 }
@@ -98,7 +100,8 @@ impl<S: Storage> Manager<S> {
     pub(super) fn next_errand(&mut self) -> Option<Errand> {
         match self.phase {
             Phase::Discover => self.next_question(),
-            Phase::Elect(next) => self.next_rival(next),
+            Phase::Elect(next) => self.next_rival(next, Phase::Elect),
+            Phase::Meet(next) => self.next_rival(next, Phase::Meet),
             Phase::Keys(next) => self.next_keys(next),
             Phase::Address(next) => self.next_port(next, Phase::Address),
             Phase::Arm(next) => self.next_port(next, Phase::Arm),
@@ -304,7 +307,8 @@ impl<S: Storage> Manager<S> {
             Phase::Watch(_) => Phase::Idle,
             Phase::Prune(..) => Phase::Graft(0, Part::FIRST),
             Phase::Graft(..) => return self.finish_multicast(now),
-            Phase::Announce | Phase::Light(_) => return self.finish(now),
+            Phase::Light(_) => Phase::Meet(0),
+            Phase::Announce | Phase::Meet(_) => return self.finish(now),
         };
     }
 
@@ -388,7 +392,7 @@ impl<S: Storage> Manager<S> {
 
     /// A sweep is over.
     fn finish(&mut self, now: Instant) {
-        let was_light = matches!(self.phase, Phase::Light(_));
+        let was_light = matches!(self.phase, Phase::Meet(_));
         self.phase = Phase::Idle;
         self.light_at = Some(now.after(self.config.light_sweep));
         if was_light {
