@@ -13,7 +13,7 @@
 
 case $(uname -r) in
 *debug*) rounds=${1:-3} ;;
-*) rounds=${1:-30} ;;
+*) rounds=${1:-15} ;;
 esac
 
 # netns_has POD HCA
