@@ -66,8 +66,7 @@ struct sk_buff *sib_helper_skb_pool_alloc(struct sib_skb_pool *pool,
 	struct sk_buff *skb;
 	void *data;
 
-	if (len > PAGE_SIZE << SIB_POOL_ORDER ||
-	    whole > PAGE_SIZE << SIB_POOL_ORDER)
+	if (whole > PAGE_SIZE << SIB_POOL_ORDER)
 		return NULL;
 	spin_lock_bh(&pool->lock);
 	data = page_pool_alloc_va(pool->pages, &size,
