@@ -22,18 +22,6 @@ podman_() {
 		--cgroup-manager cgroupfs --events-backend none "$@"
 }
 
-# uverbs HCA: the device file of its verbs.
-uverbs() {
-	local dir
-	for dir in /sys/class/infiniband_verbs/uverbs*; do
-		if [ "$(cat "$dir/ibdev")" = "$1" ]; then
-			echo "/dev/infiniband/${dir##*/}"
-			return
-		fi
-	done
-	fail "$1 has no device file"
-}
-
 # contained POD [OPTION]... -- COMMAND...: runs it in a container in the network namespace podN, whose
 # root is that of the guest, but what is written there is lost.
 contained() {

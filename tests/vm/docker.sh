@@ -33,27 +33,10 @@ image() {
 	tar -C / -hcf - -T /tmp/files | docker import - $IMAGE || fail "no image"
 }
 
-# uverbs HCA: the device file of its verbs.
-uverbs() {
-	local dir
-	for dir in /sys/class/infiniband_verbs/uverbs*; do
-		if [ "$(cat "$dir/ibdev")" = "$1" ]; then
-			echo "/dev/infiniband/${dir##*/}"
-			return
-		fi
-	done
-	fail "$1 has no device file"
-}
-
-# detail CONTAINER FORMAT: what Docker knows of it.
-detail() {
-	docker inspect -f "$2" "$1"
-}
-
 # inside CONTAINER COMMAND...: in its network namespace.
 inside() {
 	local pid
-	pid=$(detail "$1" '{{.State.Pid}}')
+	pid=$(docker inspect -f '{{.State.Pid}}' "$1")
 	nsenter "--net=/proc/$pid/ns/net" "${@:2}"
 }
 

@@ -86,6 +86,18 @@ gid() {
 	cat "/sys/class/infiniband/$1/ports/${2:-1}/gids/0"
 }
 
+# uverbs HCA: the device file of its verbs.
+uverbs() {
+	local dir
+	for dir in /sys/class/infiniband_verbs/uverbs*; do
+		if [ "$(cat "$dir/ibdev")" = "$1" ]; then
+			echo "/dev/infiniband/${dir##*/}"
+			return
+		fi
+	done
+	fail "$1 has no device file"
+}
+
 # port_guid DEVICE [PORT]: the port's GUID as opensm -g wants it.
 port_guid() {
 	echo "0x$(gid "$@" | cut -d : -f 5- | tr -d :)"
