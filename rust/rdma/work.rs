@@ -31,6 +31,10 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
+mod item;
+
+pub(crate) use self::item::Item;
+
 use crate::sealed::Sealed;
 use crate::sync::{
     smp_mb,
@@ -53,7 +57,6 @@ use kernel::sync::atomic::{
     Full, //
 };
 use kernel::sync::LockClassKey;
-use kernel::types::Opaque;
 
 /// Another processor that may work for the one that runs; `None` if there is none, or all others are isolated.
 pub fn other_cpu() -> Option<CpuId> {
@@ -261,7 +264,7 @@ pub trait Run<const ID: u64 = 0, P: Place = Task>: Send + Sync + Sized + 'static
 #[pin_data(PinnedDrop)]
 pub struct Work<T: Run<ID, P>, const ID: u64 = 0, P: Place = Task> {
     #[pin]
-    raw: Opaque<bindings::work_struct>,
+    raw: Item,
     kept: Atomic<*mut T>,
     anchor: PhantomData<T::Pointer>,
 }
@@ -275,18 +278,7 @@ impl<T: Run<ID, P>, const ID: u64, P: Place> Work<T, ID, P> {
     /// An initialiser; [`new_work!`](crate::new_work) supplies the lock class.
     pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
-            raw <- Opaque::ffi_init(|slot| {
-                // SAFETY: `slot` is valid for the call; name and class live forever.
-                unsafe {
-                    bindings::init_work_with_key(
-                        slot,
-                        Some(Self::trampoline),
-                        false,
-                        name.as_char_ptr(),
-                        class.as_ptr(),
-                    )
-                }
-            }),
+            raw <- Item::new(Self::trampoline, name, class),
             kept: Atomic::new(core::ptr::null_mut()),
             anchor: PhantomData,
         })
@@ -296,8 +288,7 @@ impl<T: Run<ID, P>, const ID: u64, P: Place> Work<T, ID, P> {
     ///
     /// The item may be queued again afterwards.
     pub fn cancel(&self, _cx: &mut Cx<'_, Unlocked>, _sleepable: Sleepable<'_>) -> bool {
-        // SAFETY: The item is initialised. The caller may sleep and holds no lock that the item could want.
-        let cancelled = unsafe { bindings::cancel_work_sync(self.raw.get()) };
+        let cancelled = self.raw.cancel();
         if cancelled {
             drop(self.take());
         }
@@ -317,8 +308,8 @@ impl<T: Run<ID, P>, const ID: u64, P: Place> Work<T, ID, P> {
     ///
     /// `work` is the `raw` of a live item that has just been taken off its queue.
     unsafe extern "C" fn trampoline(work: *mut bindings::work_struct) {
-        // SAFETY: `work` is the field of an item by the promise above; `Opaque` is transparent.
-        let item = unsafe { &*container_of!(Opaque::cast_from(work), Self, raw) };
+        // SAFETY: `work` is the field of an item by the promise above.
+        let item = unsafe { &*container_of!(Item::of(work), Self, raw) };
         let Some(this) = item.take() else { return };
         // SAFETY: A worker enters an item with no lock held, and comes from no other function of ours.
         let cx = unsafe { Cx::root() };
@@ -334,8 +325,8 @@ impl<T: Run<ID, P>, const ID: u64, P: Place> PinnedDrop for Work<T, ID, P> {
         // An item inside the object that it keeps alive is never queued here, so nothing waits then; an
         // item that is being dropped by its own run is not either.
         if !self.kept.load(Acquire).is_null() {
-            // SAFETY: The item is initialised; whoever queued it for an object elsewhere drops it in a task.
-            unsafe { bindings::cancel_work_sync(self.raw.get()) };
+            // Whoever queued it for an object elsewhere drops it in a task.
+            self.raw.cancel();
             drop(self.take());
         }
     }

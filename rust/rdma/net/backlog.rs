@@ -2,6 +2,7 @@
 
 //! What is done in the order of a queue, in softirqs.
 
+use crate::work::Item;
 use kernel::bindings;
 use kernel::container_of;
 use kernel::cpu::CpuId;
@@ -11,7 +12,6 @@ use kernel::sync::atomic::{
     Full,
     Relaxed, //
 };
-use kernel::types::Opaque;
 
 /// How long one softirq works, in nanoseconds. Others get a turn before the next.
 const LONGEST_NS: u64 = 1_000_000;
@@ -52,7 +52,7 @@ pub(super) struct Backlog<T> {
     /// The last ones were several.
     crowded: Atomic<bool>,
     #[pin]
-    work: Opaque<bindings::work_struct>,
+    work: Item,
 }
 
 impl<T: Serve> Backlog<T> {
@@ -67,18 +67,7 @@ impl<T: Serve> Backlog<T> {
             done: Atomic::new(0),
             took: Atomic::new(0),
             crowded: Atomic::new(false),
-            work <- Opaque::ffi_init(|slot| {
-                // SAFETY: `slot` is valid for the call; name and class live forever.
-                unsafe {
-                    bindings::init_work_with_key(
-                        slot,
-                        Some(Self::resume),
-                        false,
-                        NAME.as_char_ptr(),
-                        class.as_ptr(),
-                    )
-                }
-            }),
+            work <- Item::new(Self::resume, NAME, class),
         })
     }
 
@@ -148,14 +137,13 @@ impl<T: Serve> Backlog<T> {
     ///
     /// Called by who is at it. The backlog stays in place until it has been [cancelled](Self::cancel).
     pub(super) unsafe fn leave_to(&self, cpu: CpuId) {
-        // SAFETY: The queue exists always, and works in softirqs; the item is initialised, and cancelled before it goes.
-        unsafe { sib_bindings::sib_helper_queue_bh(cpu.into(), self.work.get()) };
+        // SAFETY: Stays in place by the promise above; its function is called for who is at it.
+        unsafe { self.work.queue_bh(cpu) };
     }
 
     /// Has the work item end. May sleep. Nobody adds anything any more.
     pub(super) fn cancel(&self) {
-        // SAFETY: The item is initialised.
-        unsafe { bindings::cancel_work_sync(self.work.get()) };
+        self.work.cancel();
     }
 
     /// What the work queue calls.
@@ -164,8 +152,8 @@ impl<T: Serve> Backlog<T> {
     ///
     /// `work` is the item of a live backlog, to which [`Self::leave_to`] has left what is due.
     unsafe extern "C" fn resume(work: *mut bindings::work_struct) {
-        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
-        let backlog = unsafe { &*container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: `work` is that field by the promise above.
+        let backlog = unsafe { &*container_of!(Item::of(work), Self, work) };
         // SAFETY: The queue works in softirqs. Who has queued the item was at it, and left it to this.
         unsafe { backlog.drain() };
     }

@@ -15,6 +15,7 @@ use crate::sync::{
     Sleepable,
     Unlocked, //
 };
+use crate::work::Item;
 use kernel::container_of;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
@@ -51,7 +52,7 @@ pub(in crate::ib) struct CqLink {
     call: RemoteCall,
     /// Belongs to who runs the handler.
     #[pin]
-    work: Opaque<kernel::bindings::work_struct>,
+    work: Item,
     /// Calls of the completion handler that are due, or under way.
     due: Atomic<i32>,
 }
@@ -85,18 +86,7 @@ impl CqLink {
                 raw,
                 cpu,
                 call: RemoteCall(Opaque::new(Default::default())),
-                work <- Opaque::ffi_init(|slot| {
-                    // SAFETY: `slot` is valid for the call; name and class live forever.
-                    unsafe {
-                        kernel::bindings::init_work_with_key(
-                            slot,
-                            Some(Self::resume),
-                            false,
-                            NAME.as_char_ptr(),
-                            class.as_ptr(),
-                        )
-                    }
-                }),
+                work <- Item::new(Self::resume, NAME, class),
                 due: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -136,9 +126,9 @@ impl CqLink {
         }
         // The item has a count until it runs.
         let _ = Arc::into_raw(self.clone());
-        // SAFETY: The queue exists always, and works in softirqs. The item is initialised, and ours, as something is due:
-        // it is on no queue, since who runs the handler now has been taken off it, or has never been on it.
-        unsafe { bindings::sib_helper_queue_bh(CpuId::current().into(), self.work.get()) };
+        // SAFETY: Stays in place for as long as it has a count. It is ours, as something is due, and on no queue, since who
+        // runs the handler now has been taken off it, or has never been on it.
+        unsafe { self.work.queue_bh(CpuId::current()) };
     }
 
     /// Has [`Self::serve`] run on `cpu`, soon or at once; `false` if the CPU is not there.
@@ -181,8 +171,8 @@ impl CqLink {
     ///
     /// `work` is the item of a link, queued by [`Self::serve`], which has left its pass and a count of the link to this.
     unsafe extern "C" fn resume(work: *mut kernel::bindings::work_struct) {
-        // SAFETY: `work` is that field by the promise above; `Opaque` is transparent.
-        let link = unsafe { container_of!(Opaque::cast_from(work), Self, work) };
+        // SAFETY: `work` is that field by the promise above.
+        let link = unsafe { container_of!(Item::of(work), Self, work) };
         // SAFETY: A count that `serve` has left to this.
         let link = unsafe { Arc::from_raw(link) };
         // SAFETY: On behalf of who moved `due`; the pass is left to this.
