@@ -42,7 +42,8 @@ hca_up sib0 v0
 hca_up sib1 v1
 cable a v0 "$(link_address v1)"
 cable b v1 "$(link_address v0)"
-wait_active 60 sib0 sib1
+# Two links of each HCA, and the cable: until then either has a subnet, and LIDs, of its own.
+within 60 settled 5 || fail "no way between the HCAs"
 # veth joins only what comes from a device that cuts nothing itself. The cables are there already: of a device that cuts
 # nothing they would not have batches cut.
 for netdev in v0 v1; do
