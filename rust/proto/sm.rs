@@ -240,7 +240,7 @@ pub struct Report {
     pub requests: u64,
     /// Requests sent again.
     pub repeats: u64,
-    /// In the last sweep: something did not answer, or refused what it was told.
+    /// In the last sweep, or so far in the one that is under way: something did not answer, or refused what it was told.
     pub trouble: bool,
     /// In the last sweep: the storage was too small for the subnet, or for the LIDs that ports have, or there are no more
     /// LIDs.
