@@ -90,13 +90,13 @@ look
 printf '%d packets sent, %d errors, %d looks\n' $sent $errors $looks
 [ $((10 * sent)) -ge $((9 * MESSAGES * CABLES)) ] || fail "they have not gone round"
 [ $sent -le $((errors * CABLES + looks * OTHERS)) ] || fail "they have gone round for longer"
-pair sib1 sib2 ibv_rc_pingpong -n 50
+cable_pair sib1 sib2 ibv_rc_pingpong -n 50
 
 step "The right tables again"
 opensm_down
 opensm_up sib1
 within 60 routed sib1 sib3 || fail "sib3 is out of reach"
-pair sib1 sib3 ibv_rc_pingpong -n 50
+cable_pair sib1 sib3 ibv_rc_pingpong -n 50
 opensm_down
 for host in 1 2 3; do
 	run rdma link del sib$host

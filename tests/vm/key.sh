@@ -159,7 +159,7 @@ undisturbed repeated
 comes
 opensm_up sib0
 wait_active 60 sib0 sib1
-pair sib0 sib1 ibv_rc_pingpong -n 40
+cable_pair sib0 sib1 ibv_rc_pingpong -n 40
 opensm_down
 
 step "And while the other end is not there"

@@ -54,7 +54,7 @@ within "$soon" switches sib1 2 || fail "the hosts have not found each other"
 wait_active "$soon" sib1 sib2
 joined 1 2
 printf 'one subnet after %d ms\n' $(((${EPOCHREALTIME/[.,]/} - began) / 1000))
-pair sib1 sib2 ibv_rc_pingpong -n $rounds
+cable_pair sib1 sib2 ibv_rc_pingpong -n $rounds
 lossy_pair sib1 sib2 ibv_ud_pingpong -n $rounds
 
 step "A third one"
@@ -65,8 +65,8 @@ wait_active "$soon" sib3
 joined 1 3
 joined 3 2
 timeout 30 iblinkinfo -C sib1 -l | grep -v Polling
-pair sib1 sib3 ibv_rc_pingpong -n $rounds
-pair sib3 sib2 ibv_rc_pingpong -n $rounds
+cable_pair sib1 sib3 ibv_rc_pingpong -n $rounds
+cable_pair sib3 sib2 ibv_rc_pingpong -n $rounds
 
 step "One without an address of the link is told why it is alone, and is found when it has one"
 host 4
@@ -110,20 +110,20 @@ cables | grep "^port $port .* waits [0-9]\{1,4\} ms: its other end is not heard"
 
 step "A host is cut off, and returns"
 within "$soon" switches sib1 2 || fail "the third host is still there"
-pair sib1 sib2 ibv_rc_pingpong -n $rounds
+cable_pair sib1 sib2 ibv_rc_pingpong -n $rounds
 # Longer than the cables are kept.
 sleep 13
 run ip link set port3 up
 within $((2 * soon)) switches sib1 3 || fail "the third host has not come back"
 wait_active "$soon" sib3
 joined 1 3
-pair sib1 sib3 ibv_rc_pingpong -n $rounds
+cable_pair sib1 sib3 ibv_rc_pingpong -n $rounds
 
 step "Strangers that tell of switches which are not there"
 ip netns exec host1 python3 -B "$BEACON" eth0 400 || fail "beacons of strangers"
 sleep 1
 within "$soon" switches sib1 3 || fail "strangers have done harm"
-pair sib1 sib2 ibv_rc_pingpong -n $rounds
+cable_pair sib1 sib2 ibv_rc_pingpong -n $rounds
 # Ports are left for HCAs.
 run ip netns exec host2 rdma link add late2 type sib netdev eth0
 wait_active "$soon" late2

@@ -133,8 +133,8 @@ round() {
 	kill $STALLS_OF || fail "nobody has looked for stalls"
 	wait $STALLS_OF 2>/dev/null
 	load_ends
-	pair "sib$third" "sib$a" ibv_rc_pingpong -n $messages
-	pair "sib$b" "sib$third" ibv_rc_pingpong -n $messages
+	cable_pair "sib$third" "sib$a" ibv_rc_pingpong -n $messages
+	cable_pair "sib$b" "sib$third" ibv_rc_pingpong -n $messages
 	printf 'round %d: %d s\n' "$1" $((SECONDS - began))
 }
 

@@ -42,18 +42,18 @@ wait_active "$soon" sib1 sib2 sib3
 # Each way from host to host has the hub between two switches.
 counts 4 '^\[[0-9]+\] -> ' ibtracert -n -C sib1 "$(lid sib1)" "$(lid sib2 2)"
 counts 4 '^\[[0-9]+\] -> ' ibtracert -n -C sib1 "$(lid sib3)" "$(lid sib1)"
-pair sib1 sib2 ibv_rc_pingpong -n $messages
-pair sib2 sib3 ibv_rc_pingpong -n $messages
+cable_pair sib1 sib2 ibv_rc_pingpong -n $messages
+cable_pair sib2 sib3 ibv_rc_pingpong -n $messages
 lossy_pair sib3 sib1 ibv_ud_pingpong -n $messages
 
 step "A leaf is pulled out and plugged in again"
 echo 0 >$CONFIG/hub3/enable || fail "enable"
 within "$soon" switches sib1 $HOSTS || fail "the leaf is still there"
-pair sib1 sib2 ibv_rc_pingpong -n $messages
+cable_pair sib1 sib2 ibv_rc_pingpong -n $messages
 echo 1 >$CONFIG/hub3/enable || fail "enable"
 within "$soon" links sib3 $((2 * HOSTS + HOSTS)) || fail "the leaf has not come back"
 wait_active "$soon" sib3
-pair sib1 sib3 ibv_rc_pingpong -n $messages
+cable_pair sib1 sib3 ibv_rc_pingpong -n $messages
 
 step "The hub goes: each leaf is alone"
 run rmdir $CONFIG/hub1 $CONFIG/hub2 $CONFIG/hub3

@@ -104,7 +104,7 @@ in_vain 'it is not' 3 python3 -B /tmp/end.py relay eth0 "$(address 1)" "$(addres
 [ "$(dropped key)" -gt $((refused + 10)) ] || fail "the stranger has not been heard"
 within 60 switches sib1 2 || fail "a stranger has done harm"
 wait_active 60 sib1 sib2
-pair sib1 sib2 ibv_rc_pingpong -n 100
+cable_pair sib1 sib2 ibv_rc_pingpong -n 100
 
 run rdma link del sib2
 run rdma link del sib1

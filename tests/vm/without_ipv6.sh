@@ -39,7 +39,7 @@ step "Over IPv4"
 cable b v1 10.9.0.1
 within 30 switches sib0 2 || fail "no two switches"
 within 60 settled 5 || fail "no way between the HCAs"
-pair sib0 sib1 ibv_rc_pingpong -n $rounds
+cable_pair sib0 sib1 ibv_rc_pingpong -n $rounds
 lossy_pair sib0 sib1 ibv_ud_pingpong -n $rounds
 run rmdir $CONFIG/b
 run rdma link del sib1
