@@ -178,10 +178,15 @@ pub use wc_out::WcOut;
 pub use wr::{
     Bind,
     Datagram,
+    InlineData,
+    KernelData,
+    LocalSge,
     SendExt,
     SendFlags,
     SendOp,
-    Sge, //
+    Sge,
+    LOCAL_DMA_LKEY,
+    NO_LKEY, //
 };
 
 /// The driver's handle of a device.

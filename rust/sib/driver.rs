@@ -119,7 +119,6 @@ impl Driver for Sib {
     const LINK_TYPE: &'static CStr = c"sib";
     const PORT_COUNTERS: &'static [CounterName] = counters::NAMES;
     const ON_DEMAND: bool = true;
-    const LOCAL_DMA_LKEY: Option<u32> = Some(pd::LOCAL_DMA_LKEY);
 
     type Device = Tracked<Hca>;
     type Pd = Arc<Pd>;

@@ -239,7 +239,7 @@ pub(crate) fn piece(
 ) -> Result<Piece, Absent> {
     match &mr.backing {
         // Addresses of this one count from 0.
-        Backing::Kernel(space) => Ok(Piece::kernel(space.range(offset, len as usize))),
+        Backing::Kernel(space) => Ok(Piece::kernel(space.range(offset, len as usize, write))),
         Backing::User(UserMemory::OnDemand(memory)) => {
             match memory.enter(offset as usize, len as usize, write) {
                 Some(pages) => Ok(Piece::on_demand(pages, mr, through)),

@@ -35,9 +35,8 @@ use proto::transport::{
 use rdma::{
     ib::{
         AccessFlags,
-        Sge, //
+        LocalSge, //
     },
-    mem::KernelSpace,
     random,
     sync::{
         After,
@@ -52,9 +51,6 @@ use rdma::{
     }, //
 };
 use wire::Key;
-
-/// The key by which kernel clients name all memory, by its virtual address.
-pub(crate) const LOCAL_DMA_LKEY: u32 = 0;
 
 /// What the lock of a protection domain guards.
 pub(crate) struct Tables {
@@ -139,8 +135,7 @@ impl Pd {
         }
     }
 
-    /// `len` bytes from `skip` on of a local scatter or gather entry. `space` is there for kernel
-    /// clients alone.
+    /// `len` bytes from `skip` on of a local scatter or gather entry.
     ///
     /// # Errors
     ///
@@ -148,19 +143,17 @@ impl Pd {
     pub(crate) fn local<L, I: Irq>(
         &self,
         mut cx: Cx<'_, L, I>,
-        space: Option<&KernelSpace>,
-        sge: &Sge,
+        sge: &LocalSge,
         (skip, len): (u32, u32),
         write: bool,
     ) -> Result<Piece, Miss>
     where
         PdLock: After<L>,
     {
-        let va = sge.addr.checked_add(u64::from(skip)).ok_or(Miss::Fault)?;
-        if sge.lkey == LOCAL_DMA_LKEY {
-            let space = space.ok_or(Miss::Fault)?;
-            return Ok(Piece::kernel(space.range(va, len as usize)));
+        if let Some(range) = sge.range(skip, len, write) {
+            return Ok(Piece::kernel(range));
         }
+        let va = sge.addr.checked_add(u64::from(skip)).ok_or(Miss::Fault)?;
         let rights = if write {
             AccessFlags::LOCAL_WRITE
         } else {

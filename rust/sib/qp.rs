@@ -106,10 +106,7 @@ use rdma::{
         QpType,
         QpUpcall, //
     },
-    mem::{
-        BulkVec,
-        KernelSpace, //
-    },
+    mem::BulkVec,
     sync::{
         Atomic,
         Cx,
@@ -212,7 +209,8 @@ pub(crate) struct Qp {
     send_cq: Held<Cq>,
     recv_cq: Held<Cq>,
     srq: Option<Held<Srq>>,
-    space: Option<KernelSpace>,
+    /// It is of a program.
+    user: bool,
     upcall: QpUpcall,
     ty: QpType,
     sig_all: bool,
@@ -399,7 +397,7 @@ impl Qp {
 
     /// What completions of kernel clients refer to.
     pub(crate) fn reference(&self) -> Option<QpRef> {
-        self.space.is_some().then(|| self.upcall.qp_ref())
+        (!self.user).then(|| self.upcall.qp_ref())
     }
 
     /// The bits of a LID that tell the ways to its port apart.
@@ -553,8 +551,7 @@ impl Qp {
     /// Sets the timer to what the machine waits for.
     #[inline]
     fn watch(&self, state: &mut State) {
-        let flushing =
-            state.machine.state() == QpState::Err && self.space.is_none() && self.srq.is_none();
+        let flushing = state.machine.state() == QpState::Err && self.user && self.srq.is_none();
         let deadline = match state.machine.next_deadline() {
             Some(deadline) => deadline.nanos(),
             None if flushing => {
@@ -618,11 +615,6 @@ impl Qp {
                 fail_where(cx, &self.hca, |qp| qp.takes_from(srq));
             }
         }
-    }
-
-    /// Whether it is of a program.
-    fn is_user(&self) -> bool {
-        self.space.is_none()
     }
 }
 

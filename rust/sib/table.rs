@@ -52,7 +52,7 @@ impl Layout for QpnLayout {
 /// the low 8 bits to the caller, since they change while an object exists.
 ///
 /// Slots count from 1 here: no choice of the other bits makes a key 0, which stands for all memory of
-/// a kernel client.
+/// a kernel client, or 1, which is made of 0 in requests of users (`rdma::ib::NO_LKEY`).
 pub(crate) enum KeyLayout {}
 
 impl KeyLayout {
@@ -253,6 +253,10 @@ impl<T, L: Layout> Table<T, L> {
 #[kernel::macros::kunit_tests(sib_table)]
 mod tests {
     use super::*;
+    use rdma::ib::{
+        LOCAL_DMA_LKEY,
+        NO_LKEY, //
+    };
 
     /// A table with room for some objects.
     fn table<L: Layout>() -> Result<Table<u32, L>> {
@@ -272,11 +276,12 @@ mod tests {
         let mut table = table::<KeyLayout>()?;
         for item in 0..8 {
             let key = insert(&mut table, 0, item)?;
-            assert!(key & !CONSUMER_MASK != crate::pd::LOCAL_DMA_LKEY);
+            assert!(key & !CONSUMER_MASK != LOCAL_DMA_LKEY);
             assert_eq!(table.get(key), Some(&item));
             assert_eq!(table.get(key | CONSUMER_MASK), Some(&item));
         }
-        assert_eq!(table.get(crate::pd::LOCAL_DMA_LKEY), None);
+        assert_eq!(table.get(LOCAL_DMA_LKEY), None);
+        assert_eq!(table.get(NO_LKEY), None);
         Ok(())
     }
 

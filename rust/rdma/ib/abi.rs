@@ -28,7 +28,10 @@ pub use send::{
 pub(super) use wc::ext_parts;
 pub use wc::UverbsWc;
 
-use super::Sge;
+use super::{
+    LocalSge,
+    Sge, //
+};
 use core::mem::{
     offset_of,
     size_of, //
@@ -129,10 +132,10 @@ impl<'a> SgeList<'a> {
     }
 
     /// The entries, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Sge> + 'a {
+    pub fn iter(&self) -> impl Iterator<Item = LocalSge> + 'a {
         self.0
             .chunks_exact(size_of::<Sge>())
-            .filter_map(|entry| Sge::read_from_bytes(entry).ok())
+            .filter_map(|entry| Sge::read_from_bytes(entry).ok().map(LocalSge::from))
     }
 
     /// The sum of the lengths; `None` if it does not fit.

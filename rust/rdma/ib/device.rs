@@ -24,7 +24,8 @@ use super::ops::{
 use super::upcall::DeviceLink;
 use super::{
     DeviceUpcall,
-    Driver, //
+    Driver,
+    LOCAL_DMA_LKEY, //
 };
 use crate::cm;
 use crate::sync::{
@@ -205,7 +206,7 @@ impl<'a, D: Driver> UnregisteredDevice<'a, D> {
             (*dev).node_desc = init.node_desc;
             (*dev).phys_port_cnt = init.ports;
             (*dev).num_comp_vectors = num_comp_vectors;
-            (*dev).local_dma_lkey = D::LOCAL_DMA_LKEY.unwrap_or(0);
+            (*dev).local_dma_lkey = LOCAL_DMA_LKEY;
             (*dev).uverbs_cmd_mask |= CMD_MASK;
             (*dev).name_assign_type = bindings::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
             (*dev).link_ops = registrar.link_ops();

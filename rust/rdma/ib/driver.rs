@@ -11,6 +11,8 @@ use super::{
     CqUpcall,
     Detail,
     DeviceAttr,
+    KernelData,
+    LocalSge,
     Mad,
     MadResult,
     PageList,
@@ -54,9 +56,8 @@ pub struct SendWr<'a, D: Driver> {
     pub flags: super::SendFlags,
     /// What to do.
     pub op: SendOp<&'a D::Ah, &'a D::Mr>,
-    /// The local memory. With [`SendFlags::INLINE`](super::SendFlags::INLINE) the keys do not count, and the
-    /// data are to be copied before the call returns.
-    pub sges: &'a [Sge],
+    /// The local memory; inline data exactly with [`SendFlags::INLINE`](super::SendFlags::INLINE).
+    pub data: KernelData<'a>,
 }
 
 /// A work request of a kernel client for a receive queue.
@@ -64,7 +65,7 @@ pub struct RecvWr<'a> {
     /// What the completion is to carry.
     pub wr_id: u64,
     /// The local memory.
-    pub sges: &'a [Sge],
+    pub sges: &'a [LocalSge],
 }
 
 /// What a completion queue is asked to be.
@@ -109,8 +110,6 @@ pub struct QpInit<'a, D: Driver> {
     pub sig_all: bool,
     /// The port of SMI and GSI, from 1.
     pub port: u32,
-    /// For kernel clients, the right to name memory by its address.
-    pub space: Option<KernelSpace>,
 }
 
 /// A new queue pair.
@@ -171,7 +170,7 @@ pub struct NewAh<A> {
 pub struct NewMr<M> {
     /// The handle.
     pub mr: M,
-    /// Its local key.
+    /// Its local key. The low 8 bits may become others; the rest is not 0, as in the keys that name no region.
     pub lkey: u32,
     /// Its remote key.
     pub rkey: u32,
@@ -228,10 +227,6 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Whether the devices have memory regions whose pages come and go.
     const ON_DEMAND: bool;
-
-    /// A key for all memory of the kernel, by its virtual addresses, which the driver accepts from clients in
-    /// the kernel alone. Without one ib_core makes a region for each of their domains.
-    const LOCAL_DMA_LKEY: Option<u32>;
 
     /// The handle of a device. Dropped when the device is removed.
     type Device: Send + Sync + 'static;
@@ -374,7 +369,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Err(unsupported())
     }
 
-    /// Registers all memory of the kernel, by its virtual addresses.
+    /// Registers all memory of the kernel, by its virtual addresses, for peers of a client there, which itself names it
+    /// by [`LOCAL_DMA_LKEY`](super::LOCAL_DMA_LKEY).
     fn get_dma_mr(
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,

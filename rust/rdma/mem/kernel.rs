@@ -10,11 +10,12 @@ use super::region::Piece;
 ///
 /// # Invariants
 ///
-/// `len` bytes at `ptr` are mapped and writable, and belong to whoever owns this value.
+/// `len` bytes at `ptr` are mapped, are writable if `writable`, and belong to whoever owns this value.
 #[derive(Debug)]
 pub struct KernelRange {
     ptr: *mut u8,
     len: usize,
+    writable: bool,
 }
 
 // SAFETY: The memory is not tied to a CPU or a task, and is accessed by copies in C and atomics only.
@@ -23,18 +24,25 @@ unsafe impl Send for KernelRange {}
 unsafe impl Sync for KernelRange {}
 
 impl KernelRange {
-    /// Names `len` bytes at the virtual address `addr`.
+    /// Names `len` bytes at the virtual address `addr`, to be read, or to be written as well if `writable`.
     ///
     /// # Safety
     ///
-    /// The bytes stay mapped and writable while the value exists: the client that posted the work request
-    /// leaves them alone until the request has completed.
-    pub(crate) unsafe fn new(addr: u64, len: usize) -> Self {
+    /// The bytes stay mapped, and writable if it says so, while the value exists: the client that posted the work
+    /// request leaves them alone until the request has completed.
+    pub(crate) unsafe fn new(addr: u64, len: usize, writable: bool) -> Self {
         // INVARIANT: Promised by the caller.
         Self {
             ptr: core::ptr::with_exposed_provenance_mut(addr as usize),
             len,
+            writable,
         }
+    }
+
+    /// Whether the bytes may be written.
+    #[inline]
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// The size in bytes.

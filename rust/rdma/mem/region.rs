@@ -129,7 +129,7 @@ impl<'a> Region<'a> {
     pub fn is_writable(&self) -> bool {
         match self.backing {
             Backing::Pages(pages) => pages.is_writable(),
-            Backing::Kernel(_) => true,
+            Backing::Kernel(range) => range.is_writable(),
             Backing::Present(present) => present.is_writable(),
         }
     }
@@ -413,8 +413,9 @@ mod tests {
         assert!(to.copy_out(3, &mut back).is_ok());
         assert!(back[..] == data[7..297]);
         let mut bytes = [0u8; 32];
+        let addr = bytes.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: The array outlives the range.
-        let range = unsafe { KernelRange::new(bytes.as_mut_ptr().expose_provenance() as u64, 32) };
+        let range = unsafe { KernelRange::new(addr, 32, true) };
         assert!(from.copy_to(60, &Region::from(&range), 0, 32).is_ok());
         drop(range);
         assert!(bytes[..] == data[60..92]);

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The right of a kernel client to name memory by its address.
+//! All memory of the kernel, as a region that a kernel client has made of it.
 
 use super::KernelRange;
 
-/// The right to name any kernel memory by its virtual address, as kernel clients do.
+/// All memory of the kernel, by its virtual addresses.
 ///
-/// The bridge to ib_core gives it to the driver with the objects of kernel clients, and never with those of
-/// user clients. Kernel code is trusted to name its own memory, and to leave it alone until its work
-/// request has completed; and a peer to whom it has given the key of a region of all memory, as much as itself.
+/// The bridge to ib_core gives it to the driver with such a region (`IB_PD_UNSAFE_GLOBAL_RKEY`), as its backing. What
+/// is asked for there comes from a peer, in a packet: nothing but the trust of the client stands behind an address. So
+/// this exists for regions of all memory alone, and not at all unless a client makes one. What clients name by address
+/// in their own requests is had of the entry that names it, see [`LocalSge`](crate::ib::LocalSge).
 ///
 /// # Invariants
 ///
-/// A value exists on behalf of kernel clients alone. Whoever has it gives it no addresses but those of their work
-/// requests, and of requests of peers with the key of such a region of theirs.
-#[derive(Clone, Copy, Debug)]
+/// A client in the kernel has put all memory at the disposal of whoever has the key of the region, to be read and
+/// written, and answers for what he names.
+#[derive(Debug)]
 pub struct KernelSpace(());
 
 impl KernelSpace {
-    /// Makes the right.
+    /// The backing of a region.
     ///
     /// # Safety
     ///
-    /// It serves kernel clients, whose work requests, and peers, name memory that is mapped, writable and theirs until
-    /// the request has completed.
+    /// A client in the kernel makes a region of all memory, and answers for all that is named by its key.
     pub(crate) unsafe fn new() -> Self {
         // INVARIANT: Promised by the caller.
         Self(())
     }
 
-    /// `len` bytes at the virtual address `addr` of a request that has not completed.
+    /// `len` bytes at the virtual address `addr`, which somebody has named by the key, perhaps to `write` them.
     #[inline]
-    pub fn range(&self, addr: u64, len: usize) -> KernelRange {
-        // SAFETY: By the invariant the client answers for the address.
-        unsafe { KernelRange::new(addr, len) }
+    pub fn range(&self, addr: u64, len: usize, write: bool) -> KernelRange {
+        // SAFETY: By the invariant all memory is at his disposal, and the client answers for the address.
+        unsafe { KernelRange::new(addr, len, write) }
     }
 }

@@ -28,7 +28,7 @@ impl Item {
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
-        // INVARIANT: By this.
+        // INVARIANT: Initialised here.
         pin_init!(Self {
             raw <- Opaque::ffi_init(move |slot| {
                 // SAFETY: `slot` is valid for the call; name and class live forever.
@@ -51,7 +51,7 @@ impl Item {
     }
 
     /// For the functions of C.
-    pub(crate) fn get(&self) -> *mut bindings::work_struct {
+    pub(super) fn get(&self) -> *mut bindings::work_struct {
         self.raw.get()
     }
 

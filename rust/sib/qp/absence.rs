@@ -110,9 +110,10 @@ impl Part {
     /// one for each queue pair there is always.
     fn take(qp: &Qp, payload: usize, is_first: bool) -> Option<Self> {
         let room = &qp.hca.waiting;
-        let bytes = match qp.space {
-            Some(_) => 0,
-            None => payload.saturating_add(size_of::<Waiting>()),
+        let bytes = if qp.user {
+            payload.saturating_add(size_of::<Waiting>())
+        } else {
+            0
         };
         let part = Self {
             room: room.clone(),

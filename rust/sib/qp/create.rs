@@ -147,7 +147,7 @@ pub(crate) fn create(
         send_cq: init.send_cq.hold().ok_or(ENODEV)?,
         recv_cq: init.recv_cq.hold().ok_or(ENODEV)?,
         srq,
-        space: init.space,
+        user,
         upcall,
         ty: init.ty,
         sig_all: init.sig_all,

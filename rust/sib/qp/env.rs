@@ -49,9 +49,9 @@ use rdma::{
     ib::{
         self,
         AhAttr,
+        LocalSge,
         QpAttr,
-        QpType,
-        Sge, //
+        QpType, //
     },
     mem::BulkVec,
     sync::{
@@ -192,9 +192,9 @@ impl Surroundings<'_> {
     /// Copies the first `len` bytes of `source` to the buffers of a list, whose keys are of `pd`, from their byte
     /// `offset` on.
     fn scatter(
-        (qp, pd, need): (&Qp, &Pd, &mut Need),
+        (pd, need): (&Pd, &mut Need),
         cx: &mut Cx<'_, QpLock, Off>,
-        list: &[Sge],
+        list: &[LocalSge],
         mut offset: u32,
         source: &Source<'_>,
         len: u32,
@@ -211,8 +211,7 @@ impl Surroundings<'_> {
                 continue;
             }
             let part = left.min(sge.length.wrapping_sub(offset));
-            let space = qp.space.as_ref();
-            let piece = pd.local(cx.reborrow(), space, sge, (offset, part), true);
+            let piece = pd.local(cx.reborrow(), sge, (offset, part), true);
             match piece.map_err(|miss| need.local(miss)) {
                 Ok(piece) if !absent => {
                     let region = piece.region().ok_or(WcStatus::LocProtErr)?;
@@ -281,7 +280,7 @@ impl Env for Surroundings<'_> {
     fn place_recv(&mut self, _slot: RecvSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         let list = self.entry.sges();
         Self::scatter(
-            (self.qp, self.qp.recv_pd(), &mut self.absence.taking),
+            (self.qp.recv_pd(), &mut self.absence.taking),
             &mut self.cx,
             list,
             offset,
@@ -298,7 +297,7 @@ impl Env for Surroundings<'_> {
         let list = self.entry.sges();
         let source = Source::Bytes(&bytes);
         Self::scatter(
-            (self.qp, self.qp.recv_pd(), &mut self.absence.taking),
+            (self.qp.recv_pd(), &mut self.absence.taking),
             &mut self.cx,
             list,
             0,
@@ -387,7 +386,7 @@ impl Env for Surroundings<'_> {
     fn place_local(&mut self, slot: SendSlot, offset: u32, len: u32) -> Result<(), PlaceError> {
         match self.sends.payload(slot) {
             Payload::Gather(list) => Self::scatter(
-                (self.qp, &self.qp.pd, &mut self.absence.taking),
+                (&self.qp.pd, &mut self.absence.taking),
                 &mut self.cx,
                 list,
                 offset,
@@ -405,7 +404,7 @@ impl Env for Surroundings<'_> {
                 let source = Source::Bytes(&bytes);
                 let len = bytes.len() as u32;
                 Self::scatter(
-                    (self.qp, &self.qp.pd, &mut self.absence.taking),
+                    (&self.qp.pd, &mut self.absence.taking),
                     &mut self.cx,
                     list,
                     0,

@@ -111,15 +111,20 @@ pub(super) fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl F
 pub(crate) fn flush_users(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, hca: &Hca) {
     let irqs = sleepable.irqs_on();
     hca.end();
-    for_each(cx, hca, Qp::is_user, |cx, qp| {
-        qp.fail(cx, None);
-        // Who is at it just now flushes one part, and does not stay for the rest.
-        settle(cx, sleepable, &qp);
-        // Also for one that was in error before: nobody has told of receives that were posted since it was looked at.
-        RunQueue::in_task(cx, irqs, |cx, irqs, run| Qp::transmit(&qp, cx, irqs, run));
-        flush_out(cx, sleepable, &qp);
-        // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
-        // error state before.
-        settle(cx, sleepable, &qp);
-    });
+    for_each(
+        cx,
+        hca,
+        |qp| qp.user,
+        |cx, qp| {
+            qp.fail(cx, None);
+            // Who is at it just now flushes one part, and does not stay for the rest.
+            settle(cx, sleepable, &qp);
+            // Also for one that was in error before: nobody has told of receives that were posted since it was looked at.
+            RunQueue::in_task(cx, irqs, |cx, irqs, run| Qp::transmit(&qp, cx, irqs, run));
+            flush_out(cx, sleepable, &qp);
+            // Who sends a segment of it just now completes its work when that has arrived, also of one that was in the
+            // error state before.
+            settle(cx, sleepable, &qp);
+        },
+    );
 }

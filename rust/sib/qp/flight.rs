@@ -106,8 +106,7 @@ impl Flight {
                             continue;
                         }
                         let part = left.min(sge.length.wrapping_sub(skip));
-                        let space = qp.space.as_ref();
-                        let piece = qp.pd.local(cx.reborrow(), space, sge, (skip, part), false);
+                        let piece = qp.pd.local(cx.reborrow(), sge, (skip, part), false);
                         match piece.map_err(|miss| need.local(miss)) {
                             Ok(piece) => {
                                 if piece.region().is_none() || !self.gather.push(piece) {

@@ -464,7 +464,7 @@ fn change(
     }
     let from = state.machine.state();
     // Nobody would flush its work: see `flush_users`, which looks at queue pairs with this lock held.
-    if from == QpState::Reset && qp.is_user() && qp.hca.is_ending() {
+    if from == QpState::Reset && qp.user && qp.hca.is_ending() {
         return Err(EIO);
     }
     if mask.contains(QpAttrMask::CUR_STATE) && state_of(attr.cur_state) != from {

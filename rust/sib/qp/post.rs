@@ -41,14 +41,13 @@ use rdma::{
             UserData,
             UserSend, //
         },
+        KernelData,
+        LocalSge,
         QpType,
         RecvWr,
-        SendFlags,
         SendOp,
-        SendWr,
-        Sge, //
+        SendWr, //
     },
-    mem::Region,
     sync::{
         Cx,
         Held,
@@ -376,26 +375,28 @@ pub(crate) fn post_send(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>
     }
     wqe.flags.signaled |= qp.sig_all;
     address(cx, qp, wr, &mut wqe)?;
-    let mut inline = [0; MAX_INLINE];
-    let inline = if wr.flags.contains(SendFlags::INLINE) {
-        let len = copy_inline(qp, wr.sges, &mut inline)?;
-        wqe.length = len as u32;
-        Some(inline.get(..len).ok_or(EINVAL)?)
-    } else {
-        wqe.length = sum(wr.sges)?;
-        None
+    let mut room = [0; MAX_INLINE];
+    let (inline, entries): (&[u8], usize) = match &wr.data {
+        KernelData::Inline(data) => {
+            let bytes = data.copy_to(&mut room)?;
+            wqe.length = bytes.len() as u32;
+            (bytes, data.entries())
+        }
+        KernelData::Gather(list) => {
+            wqe.length = sum(list)?;
+            (&[], list.len())
+        }
     };
     let mut state = cx.lock(&qp.state);
-    let too_long = inline.is_some_and(|bytes| bytes.len() > state.sends.max_inline());
-    if too_long || wr.sges.len() > state.sends.max_sge() {
+    if inline.len() > state.sends.max_inline() || entries > state.sends.max_sge() {
         return Err(EINVAL);
     }
     let slot = state.machine.post_send(wqe).map_err(errno)?;
     trace::post(qp.qpn(), wqe.wr_id, wqe.length);
-    match (Local::of(&wr.op), inline) {
+    match (Local::of(&wr.op), &wr.data) {
         (Some(local), _) => state.sends.store_local(slot, local),
-        (None, Some(bytes)) => state.sends.store_inline(slot, bytes),
-        (None, None) => state.sends.store_list(slot, wr.sges),
+        (None, KernelData::Inline(_)) => state.sends.store_inline(slot, inline),
+        (None, KernelData::Gather(list)) => state.sends.store_list(slot, list),
     }
     Ok(())
 }
@@ -415,21 +416,7 @@ fn address(cx: &mut Cx<'_, Unlocked>, qp: &Qp, wr: &SendWr<'_, Sib>, wqe: &mut S
     Ok(())
 }
 
-/// Copies the inline data of a kernel client; their keys do not count.
-fn copy_inline(qp: &Qp, list: &[Sge], out: &mut [u8]) -> Result<usize> {
-    let space = qp.space.as_ref().ok_or(EINVAL)?;
-    let mut done: usize = 0;
-    for sge in list {
-        let range = space.range(sge.addr, sge.length as usize);
-        let end = done.checked_add(range.len()).ok_or(EINVAL)?;
-        let room = out.get_mut(done..end).ok_or(EINVAL)?;
-        Region::from(&range).copy_out(0, room)?;
-        done = end;
-    }
-    Ok(done)
-}
-
-fn sum(list: &[Sge]) -> Result<u32> {
+fn sum(list: &[LocalSge]) -> Result<u32> {
     list.iter()
         .try_fold(0u32, |sum, sge| sum.checked_add(sge.length))
         .filter(|len| *len <= send::MAX_MESSAGE)

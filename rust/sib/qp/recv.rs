@@ -14,8 +14,8 @@ use rdma::{
             self,
             UserRecv, //
         },
-        RecvWr,
-        Sge, //
+        LocalSge,
+        RecvWr, //
     },
     mem::BulkVec,
     ring::{
@@ -31,7 +31,7 @@ pub(crate) struct RecvEntry {
     /// Bytes that its buffers hold together.
     pub(crate) len: u32,
     count: usize,
-    sges: [Sge; MAX_SGE],
+    sges: [LocalSge; MAX_SGE],
 }
 
 impl RecvEntry {
@@ -41,20 +41,16 @@ impl RecvEntry {
             wr_id: 0,
             len: 0,
             count: 0,
-            sges: [Sge {
-                addr: 0,
-                length: 0,
-                lkey: 0,
-            }; MAX_SGE],
+            sges: [LocalSge::NONE; MAX_SGE],
         }
     }
 
     /// The buffers.
-    pub(crate) fn sges(&self) -> &[Sge] {
+    pub(crate) fn sges(&self) -> &[LocalSge] {
         self.sges.get(..self.count).unwrap_or_default()
     }
 
-    fn fill(&mut self, wr_id: u64, list: impl Iterator<Item = Sge>) {
+    fn fill(&mut self, wr_id: u64, list: impl Iterator<Item = LocalSge>) {
         self.wr_id = wr_id;
         self.len = 0;
         self.count = 0;
@@ -80,7 +76,7 @@ pub(crate) enum Taken {
 /// Receive work requests of a kernel client.
 struct List {
     heads: KVVec<(u64, usize)>,
-    sges: KVVec<Sge>,
+    sges: KVVec<LocalSge>,
     max_sge: usize,
     head: usize,
     len: usize,
@@ -182,7 +178,7 @@ impl RecvQueue {
         let sges = slots.checked_mul(sge as usize).ok_or(EINVAL)?;
         let list = List {
             heads: KVVec::from_elem((0, 0), slots, GFP_KERNEL)?,
-            sges: KVVec::from_elem(Sge::default(), sges, GFP_KERNEL)?,
+            sges: KVVec::from_elem(LocalSge::NONE, sges, GFP_KERNEL)?,
             max_sge: sge as usize,
             head: 0,
             len: 0,

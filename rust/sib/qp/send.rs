@@ -30,9 +30,9 @@ use rdma::{
             UserSend, //
         },
         Bind,
+        LocalSge,
         QpCap,
-        QpType,
-        Sge, //
+        QpType, //
     },
     mem::BulkVec,
     ring::Consumer, //
@@ -97,7 +97,7 @@ pub(super) struct SendQueue {
     ring: Option<Consumer>,
     limits: SendLimits,
     data: BulkVec<Data>,
-    sges: BulkVec<Sge>,
+    sges: BulkVec<LocalSge>,
     inline: BulkVec<u8>,
     /// Room for one element of the ring, while nobody fetches.
     fetched: Option<Fetched>,
@@ -106,7 +106,7 @@ pub(super) struct SendQueue {
 /// What the payload of a slot is made of.
 pub(super) enum Payload<'a> {
     /// The memory of a gather list.
-    Gather(&'a [Sge]),
+    Gather(&'a [LocalSge]),
     /// The bytes themselves.
     Inline(&'a [u8]),
 }
@@ -137,7 +137,7 @@ impl SendQueue {
                 max_inline: cap.max_inline_data,
             },
             data: BulkVec::from_elem(Data::Gather(0), slots, GFP_KERNEL_ACCOUNT)?,
-            sges: BulkVec::from_elem(Sge::default(), sges, GFP_KERNEL_ACCOUNT)?,
+            sges: BulkVec::from_elem(LocalSge::NONE, sges, GFP_KERNEL_ACCOUNT)?,
             inline: BulkVec::from_elem(0, inline, GFP_KERNEL_ACCOUNT)?,
             fetched: Some(Fetched {
                 element: BulkVec::from_elem(0, element, GFP_KERNEL_ACCOUNT)?,
@@ -245,7 +245,7 @@ impl SendQueue {
     }
 
     /// Keeps the gather list of a kernel client's work request.
-    pub(super) fn store_list(&mut self, slot: SendSlot, list: &[Sge]) {
+    pub(super) fn store_list(&mut self, slot: SendSlot, list: &[LocalSge]) {
         let slot = slot.get() as usize;
         let first = slot.wrapping_mul(self.limits.max_sge as usize);
         let room = window_mut(&mut self.sges, first, self.limits.max_sge as usize);

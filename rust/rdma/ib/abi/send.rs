@@ -415,6 +415,22 @@ mod tests {
     }
 
     #[test]
+    fn no_list_names_memory_of_the_kernel() {
+        let mut wqe = wqe(bindings::ib_wr_opcode_IB_WR_SEND);
+        wqe.dma.num_sge = SGES;
+        // The key of the first entry is 0.
+        let bytes = entry(&wqe);
+        let named = match UserSend::decode(&bytes, &LIMITS) {
+            Ok(UserSend {
+                data: UserData::Gather(list),
+                ..
+            }) => list.iter().any(|sge| sge.range(0, 1, false).is_some()),
+            _ => true,
+        };
+        assert!(!named);
+    }
+
+    #[test]
     fn inline_data_stay_within_the_limits() {
         let mut wqe = wqe(bindings::ib_wr_opcode_IB_WR_SEND);
         wqe.send_flags = SendFlags::INLINE.bits();

@@ -68,10 +68,7 @@ pub(super) unsafe extern "C" fn query_device<D: Driver>(
             if D::ON_DEMAND {
                 fill_odp(&mut *out, &attr);
             }
-            if D::LOCAL_DMA_LKEY.is_some() {
-                (*out).kernel_cap_flags |=
-                    u64::from(bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
-            }
+            (*out).kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY);
         }
         Ok(0)
     })

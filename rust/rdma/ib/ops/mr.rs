@@ -17,6 +17,7 @@ use crate::ib::page_list::{
     Target, //
 };
 use crate::ib::udata::Udata;
+use crate::ib::wr::is_of_region;
 use crate::ib::{
     unsupported,
     AccessFlags,
@@ -29,6 +30,11 @@ use crate::mem::{
     OnDemand,
     Umem,
     UserMemory, //
+};
+use crate::sync::{
+    Cx,
+    Sleepable,
+    Unlocked, //
 };
 use kernel::error::from_result;
 use kernel::prelude::*;
@@ -55,7 +61,20 @@ impl<D: Driver> NewObj<D> {
     }
 
     /// Completes the region, and gives it to ib_core.
-    fn finish(self, new: NewMr<D::Mr>) -> *mut bindings::ib_mr {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a local key by which clients would name memory by its address; the region is removed.
+    fn finish(
+        self,
+        cx: Cx<'_, Unlocked>,
+        s: Sleepable<'_>,
+        new: NewMr<D::Mr>,
+    ) -> Result<*mut bindings::ib_mr> {
+        if !is_of_region(new.lkey) {
+            D::dereg_mr(cx, s, &new.mr)?;
+            return Err(EINVAL);
+        }
         let mr: *mut bindings::ib_mr = KBox::into_raw(self.0).cast();
         // SAFETY: The allocation is ours alone, zeroed, and without a value.
         unsafe {
@@ -67,7 +86,7 @@ impl<D: Driver> NewObj<D> {
             };
             MrObj::<D>::store(mr, state);
         }
-        mr
+        Ok(mr)
     }
 }
 
@@ -86,16 +105,17 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     access: c_int,
 ) -> *mut bindings::ib_mr {
     // SAFETY: The operation may sleep.
-    let (cx, s) = unsafe { task() };
+    let (mut cx, s) = unsafe { task() };
     or_err_ptr((|| {
         let obj = NewObj::<D>::new()?;
         // SAFETY: The domain has a value, and outlives its regions.
         let pd = unsafe { PdObj::<D>::get(pd) };
-        // SAFETY: ib_core makes such regions for clients in the kernel alone, whose requests name memory that
-        // is their own until they have completed.
+        // SAFETY: As devices have a key for what clients name themselves, ib_core makes such a region only for a client
+        // in the kernel that wants one of all memory for its peers, and answers for them.
         let space = unsafe { KernelSpace::new() };
-        let new = D::get_dma_mr(cx, s, pd, space, AccessFlags::from_bits(access as u32))?;
-        Ok(obj.finish(new))
+        let access = AccessFlags::from_bits(access as u32);
+        let new = D::get_dma_mr(cx.reborrow(), s, pd, space, access)?;
+        obj.finish(cx, s, new)
     })())
 }
 
@@ -141,8 +161,8 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
                 UserMemory::Pinned(Umem::pin(device, start, len, access, &mut cx, s)?)
             }
         };
-        let new = D::reg_user_mr(cx, s, pd, memory, iova, flags)?;
-        Ok(obj.finish(new))
+        let new = D::reg_user_mr(cx.reborrow(), s, pd, memory, iova, flags)?;
+        obj.finish(cx, s, new)
     })())
 }
 
@@ -180,7 +200,7 @@ pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
     max_pages: u32,
 ) -> *mut bindings::ib_mr {
     // SAFETY: The operation may sleep.
-    let (cx, s) = unsafe { task() };
+    let (mut cx, s) = unsafe { task() };
     or_err_ptr((|| {
         if ty != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
             return Err(EINVAL);
@@ -188,8 +208,8 @@ pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
         let obj = NewObj::<D>::new()?;
         // SAFETY: The domain has a value, and outlives its regions.
         let pd = unsafe { PdObj::<D>::get(pd) };
-        let new = D::alloc_mr(cx, s, pd, max_pages)?;
-        Ok(obj.finish(new))
+        let new = D::alloc_mr(cx.reborrow(), s, pd, max_pages)?;
+        obj.finish(cx, s, new)
     })())
 }
 

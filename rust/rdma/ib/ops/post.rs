@@ -21,6 +21,9 @@ use crate::ib::{
     AccessFlags,
     Datagram,
     Driver,
+    InlineData,
+    KernelData,
+    LocalSge,
     QpType,
     RecvWr,
     SendExt,
@@ -30,10 +33,7 @@ use crate::ib::{
     Sge,
     MAD_SIZE, //
 };
-use crate::mem::{
-    KernelRange,
-    Region, //
-};
+use crate::mem::Region;
 use crate::sync::{
     Cx,
     Unlocked, //
@@ -95,10 +95,10 @@ unsafe fn send_chain<D: Driver>(
     let mut next = wr;
     let mut result = Ok(());
     while !next.is_null() {
-        // SAFETY: `next` is a request of the chain.
+        // SAFETY: `next` is a request of the chain, and the queue pair not one of a user.
         result = unsafe { send_from_c::<D>(next, data.ty) }.and_then(|wr| {
             if data.ty == QpType::Gsi && cm::is_listening() {
-                // SAFETY: The queue pair is in use, and the request is one for datagrams of a client in the kernel.
+                // SAFETY: The queue pair is in use.
                 unsafe { show::<D>(qp, cx.reborrow(), &wr) };
             }
             D::post_send(cx.reborrow(), &data.qp, &wr)
@@ -120,25 +120,18 @@ unsafe fn send_chain<D: Driver>(
 ///
 /// # Safety
 ///
-/// `qp` is alive, and `wr` a request of a client in the kernel.
+/// `qp` is alive.
 unsafe fn show<D: Driver>(qp: *mut bindings::ib_qp, mut cx: Cx<'_, Unlocked>, wr: &SendWr<'_, D>) {
     let SendOp::Send { to: Some(to), .. } = &wr.op else {
         return;
     };
-    let mut mad = [0; MAD_SIZE];
-    let mut room = mad.as_mut_slice();
-    for sge in wr.sges {
-        let len = sge.length as usize;
-        if len > room.len() {
-            return;
-        }
-        let (part, rest) = core::mem::take(&mut room).split_at_mut(len);
-        room = rest;
-        // SAFETY: The memory of the request belongs to the client until the request has completed.
-        let range = unsafe { KernelRange::new(sge.addr, len) };
-        if Region::from(&range).copy_out(0, part).is_err() {
-            return;
-        }
+    let mut mad = [0u8; MAD_SIZE];
+    let is_copied = match &wr.data {
+        KernelData::Inline(data) => data.copy_to(&mut mad).is_ok(),
+        KernelData::Gather(list) => copy_gathered(list, &mut mad).is_some(),
+    };
+    if !is_copied {
+        return;
     }
     if let Ok(address) = D::query_ah(cx.reborrow(), to.ah) {
         let datagram = cm::Sent {
@@ -149,6 +142,18 @@ unsafe fn show<D: Driver>(qp: *mut bindings::ib_qp, mut cx: Cx<'_, Unlocked>, wr
         // SAFETY: The queue pair is alive, and so is its device, which is one of this driver.
         unsafe { cm::sent((*qp).device, cx, &datagram) };
     }
+}
+
+/// Copies the memory of a list to the start of `room`; `None` if it does not fit, or is not all named by its address.
+fn copy_gathered(list: &[LocalSge], mut room: &mut [u8]) -> Option<()> {
+    for sge in list {
+        let len = sge.length as usize;
+        let (part, rest) = core::mem::take(&mut room).split_at_mut_checked(len)?;
+        room = rest;
+        let range = sge.range(0, sge.length, false)?;
+        Region::from(&range).copy_out(0, part).ok()?;
+    }
+    Some(())
 }
 
 /// A list of pieces of memory.
@@ -180,8 +185,8 @@ fn ext_key(wr: &bindings::ib_send_wr) -> u32 {
 ///
 /// # Safety
 ///
-/// `wr` is a valid request for a queue pair of type `ty` of a device of `D`: the struct around it, and what
-/// it points to, live for `'a`.
+/// `wr` is a valid request of a client in the kernel for a queue pair of type `ty` of a device of `D`: the struct
+/// around it, and what it points to, live for `'a`, which ends before the call that posts it.
 unsafe fn send_from_c<'a, D: Driver>(
     wr: *const bindings::ib_send_wr,
     ty: QpType,
@@ -204,12 +209,21 @@ unsafe fn send_from_c<'a, D: Driver>(
     if !has_room_for_answer(base.opcode, flags, list) {
         return Err(EINVAL);
     }
+    // SAFETY: The list is that of the request. What the client names is there, and it leaves that alone: inline data
+    // during the call, other memory until the request has completed. Where something comes back, that may be written.
+    let data = unsafe {
+        if flags.contains(SendFlags::INLINE) {
+            KernelData::Inline(InlineData::new(list))
+        } else {
+            KernelData::Gather(LocalSge::of_kernel(list))
+        }
+    };
     Ok(SendWr {
         // SAFETY: Both members of the union have 64 bits; what they mean is up to the client.
         wr_id: unsafe { *base.__bindgen_anon_1.wr_id.as_ref() },
         flags,
         op,
-        sges: list,
+        data,
     })
 }
 
@@ -361,26 +375,33 @@ unsafe fn connected_op<'a, D: Driver>(
     })
 }
 
-/// Posts receive requests one by one with `post`, and tells which one failed.
+/// Posts receive requests one by one with `post`, and tells which one failed: for the queue of a `user` the first.
 ///
 /// # Safety
 ///
-/// `wr` is a chain of valid requests, and there is room for the answer at `bad`.
+/// `wr` is a chain of valid requests, for a queue of a client in the kernel if not of a `user`, and there is room for
+/// the answer at `bad`.
 unsafe fn recv_chain(
     wr: *const bindings::ib_recv_wr,
     bad: *mut *const bindings::ib_recv_wr,
+    user: bool,
     mut post: impl FnMut(&RecvWr<'_>) -> Result,
 ) -> c_int {
     let mut next = wr;
     while !next.is_null() {
-        // SAFETY: `next` is a request of the chain; both members of the union have 64 bits.
-        let result = unsafe {
-            sges((*next).sg_list, (*next).num_sge).map(|sges| RecvWr {
-                wr_id: *(*next).__bindgen_anon_1.wr_id.as_ref(),
-                sges,
-            })
-        }
-        .and_then(|wr| post(&wr));
+        let result = if user {
+            Err(EINVAL)
+        } else {
+            // SAFETY: `next` is a request of the chain, of a client in the kernel, which names what may be written, and
+            // leaves that alone until it has completed; both members of the union have 64 bits.
+            unsafe {
+                sges((*next).sg_list, (*next).num_sge).map(|sges| RecvWr {
+                    wr_id: *(*next).__bindgen_anon_1.wr_id.as_ref(),
+                    sges: LocalSge::of_kernel(sges),
+                })
+            }
+            .and_then(|wr| post(&wr))
+        };
         if let Err(e) = result {
             // SAFETY: There is room for the answer, which nobody else uses during the call.
             unsafe { bad.write(next) };
@@ -408,10 +429,7 @@ pub(super) unsafe extern "C" fn post_recv<D: Driver>(
     let data = unsafe { QpObj::<D>::get(qp) };
     // SAFETY: ib_core lends the chain for the call, and has room for the answer.
     unsafe {
-        recv_chain(wr, bad, |wr| {
-            if data.user {
-                return Err(EINVAL);
-            }
+        recv_chain(wr, bad, data.user, |wr| {
             D::post_recv(cx.reborrow(), &data.qp, wr)
         })
     }
@@ -434,10 +452,7 @@ pub(super) unsafe extern "C" fn post_srq_recv<D: Driver>(
     let state = unsafe { SrqObj::<D>::get(srq) };
     // SAFETY: ib_core lends the chain for the call, and has room for the answer.
     unsafe {
-        recv_chain(wr, bad, |wr| {
-            if state.user {
-                return Err(EINVAL);
-            }
+        recv_chain(wr, bad, state.user, |wr| {
             D::post_srq_recv(cx.reborrow(), &state.srq, wr)
         })
     }

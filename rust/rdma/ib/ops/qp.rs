@@ -32,7 +32,6 @@ use crate::ib::{
     QpState,
     QpType, //
 };
-use crate::mem::KernelSpace;
 use crate::ring::Ring;
 use crate::sync::{
     Cx,
@@ -123,7 +122,7 @@ pub(super) unsafe extern "C" fn create_qp<D: Driver>(
             (
                 DeviceObj::<D>::get((*qp).device),
                 PdObj::<D>::get((*qp).pd),
-                init_from_c::<D>(init, ty, user),
+                init_from_c::<D>(init, ty),
             )
         };
         // SAFETY: The queue pair outlives the success of this call, until `destroy_qp` closes the link.
@@ -177,16 +176,15 @@ fn supported_type(init: &bindings::ib_qp_init_attr, user: bool) -> Result<QpType
     Ok(ty)
 }
 
-/// What the queue pair is asked to be. A client in the kernel may name memory by its address.
+/// What the queue pair is asked to be.
 ///
 /// # Safety
 ///
-/// `user` is whether the client is one in user space. The completion queues and the shared receive queue, if there is
-/// one, are objects of a device of `D`, and live for `'a`.
+/// The completion queues and the shared receive queue, if there is one, are objects of a device of `D`, and live for
+/// `'a`.
 unsafe fn init_from_c<'a, D: Driver>(
     init: &bindings::ib_qp_init_attr,
     ty: QpType,
-    user: bool,
 ) -> QpInit<'a, D> {
     // SAFETY: They have values, by the promise.
     let (send_cq, recv_cq, srq) = unsafe {
@@ -204,10 +202,6 @@ unsafe fn init_from_c<'a, D: Driver>(
         cap: cap_from_c(&init.cap),
         sig_all: init.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
         port: init.port_num,
-        space: (!user).then(||
-            // SAFETY: For a client in the kernel, whose requests name memory that is its own until they have
-            // completed.
-            unsafe { KernelSpace::new() }),
     }
 }
 
