@@ -7,6 +7,7 @@
 //! full table hands the object back, and the caller brings larger [`Storage`] that it allocated
 //! while it held no lock.
 
+use crate::query::MAX_QP;
 use core::marker::PhantomData;
 use kernel::prelude::*;
 use rdma::mem::BulkVec;
@@ -35,7 +36,8 @@ impl QpnLayout {
 }
 
 impl Layout for QpnLayout {
-    const MAX_SLOTS: usize = 1 << Self::SLOT_BITS;
+    // What the device says that it has: fewer than there is room for, as one number of the last slot is that of multicast.
+    const MAX_SLOTS: usize = MAX_QP as usize;
     const MATCH: u32 = Self::QPN_MASK;
 
     fn number(slot: u32, tag: u32) -> u32 {
@@ -46,6 +48,8 @@ impl Layout for QpnLayout {
         number & ((1 << Self::SLOT_BITS) - 1)
     }
 }
+
+const _: () = assert!(QpnLayout::MAX_SLOTS < 1 << QpnLayout::SLOT_BITS);
 
 /// Local and remote keys: the low 8 bits belong to the consumer of a fast registration or memory
 /// window (IBA, "Memory Region Types"), the slot follows, the top byte is random. A look-up leaves
@@ -257,6 +261,7 @@ mod tests {
         LOCAL_DMA_LKEY,
         NO_LKEY, //
     };
+    use wire::Qpn;
 
     /// A table with room for some objects.
     fn table<L: Layout>() -> Result<Table<u32, L>> {
@@ -293,6 +298,32 @@ mod tests {
                 assert_eq!(KeyLayout::slot(KeyLayout::number(slot, tag)), slot);
             }
         }
+    }
+
+    #[test]
+    fn there_are_as_many_queue_pairs_as_the_device_says() -> Result {
+        let mut table = table::<QpnLayout>()?;
+        let mut count: u32 = 0;
+        loop {
+            match table.insert(u32::MAX, count) {
+                Ok(qpn) => {
+                    assert!(qpn != Qpn::MULTICAST.get());
+                    count = count.saturating_add(1);
+                }
+                Err(_) => match table.wanted() {
+                    Ok(wanted) => {
+                        let room = Table::<u32, QpnLayout>::allocate(wanted)?;
+                        drop(table.grow(room));
+                    }
+                    Err(error) => {
+                        assert_eq!(error, ENOMEM);
+                        break;
+                    }
+                },
+            }
+        }
+        assert_eq!(count, MAX_QP);
+        Ok(())
     }
 
     #[test]
