@@ -9,9 +9,17 @@ use crate::rules::{
     post,
     syndromes, //
 };
+use crate::world::{
+    lid,
+    Node,
+    PRIMARY, //
+};
+use proto::time::Instant;
 use proto::transport::{
     QpState,
     SendOp,
+    TxLimits,
+    TxSegment,
     WcStatus, //
 };
 use wire::aeth::{
@@ -19,6 +27,7 @@ use wire::aeth::{
     Syndrome, //
 };
 use wire::opcode::Operation;
+use wire::Mtu;
 
 /// A message that needs several packets.
 const LONG: usize = 5000;
@@ -97,6 +106,52 @@ fn a_repetition_without_memory_does_not_hide_what_is_new() {
     assert_eq!(replies[0].0.header.bth.psn, next);
     assert_eq!(two.qp.state(), QpState::Err);
     deliver(&mut one, &[first]);
+    deliver(&mut one, &replies);
+    assert_eq!(one.host.sent[0].status, WcStatus::RemAccessErr);
+}
+
+/// Has the answer to an RDMA READ begin anew, in one segment, when its first packet was out, and the memory go then.
+/// Returns that packet, and what the peer is told.
+fn withdrawn_amid(one: &mut Node, two: &mut Node) -> [Vec<(TxSegment, Vec<u8>)>; 2] {
+    post(one, 0, SendOp::Read, LONG);
+    let request = one.poll_all(0);
+    deliver(two, &request);
+    let first = two.poll(0).unwrap();
+    deliver(two, &request);
+    let limits = TxLimits {
+        max_payload: 1 << 16,
+        lid: lid(1, PRIMARY),
+        lmc: 0,
+        mtu: Mtu::B1024,
+    };
+    let again = two.qp.poll_transmit(Instant::from_nanos(0), &limits);
+    let again = again.unwrap();
+    assert_eq!(again.header.bth.psn, first.0.header.bth.psn);
+    assert!(again.span > 1);
+    two.host.memory.clear();
+    two.qp
+        .gather_failed(&again.payload, WcStatus::LocProtErr, &mut two.host);
+    let replies = two.poll_all(0);
+    assert_eq!(syndromes(&replies), [REFUSED]);
+    [vec![first], replies]
+}
+
+/// The segment begins with what the peer has, and what it has not is in it. The peer is told, and need not find out by
+/// asking in vain.
+#[test]
+fn who_has_the_beginning_of_a_segment_hears_of_its_end() {
+    let [mut one, mut two] = pair(|_| {});
+    let [first, replies] = withdrawn_amid(&mut one, &mut two);
+    deliver(&mut one, &first);
+    deliver(&mut one, &replies);
+    assert_eq!(one.host.sent[0].status, WcStatus::RemAccessErr);
+}
+
+/// The same if the beginning was lost, also where nothing is asked for again.
+#[test]
+fn who_has_nothing_of_a_segment_hears_why() {
+    let [mut one, mut two] = pair(|config| config.timeout = 0);
+    let [_, replies] = withdrawn_amid(&mut one, &mut two);
     deliver(&mut one, &replies);
     assert_eq!(one.host.sent[0].status, WcStatus::RemAccessErr);
 }

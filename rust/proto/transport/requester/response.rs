@@ -111,7 +111,8 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
                     _ => WcStatus::RemOpErr,
                 };
                 self.park_at(psn, status);
-                if missing && timer::ack_timeout_ns(config.timeout).is_none() {
+                let waits = missing && !self.is_blocked(self.oldest.index);
+                if waits && timer::ack_timeout_ns(config.timeout).is_none() {
                     self.fail(WcStatus::RetryExcErr, env);
                 }
             }

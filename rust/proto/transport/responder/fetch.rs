@@ -387,9 +387,9 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
         }
     }
 
-    /// The memory of the segment polled last is gone. Returns that segment's PSN if the peer cannot have it yet:
-    /// then all answers are forgotten. Else the repetition is dropped of what the peer had, and what it cannot have yet
-    /// is next.
+    /// The memory of the segment polled last is gone. Returns the PSN of the first packet of it that the peer cannot have
+    /// yet, if there is one: then all answers are forgotten. Who has what is before that would take a smaller one for
+    /// old. Else the repetition is dropped of what the peer had, and what it cannot have yet is next.
     pub(super) fn revoke(&mut self) -> Option<Psn> {
         let polled = self.polled.take()?;
         if let Some(resource) = self.get_mut(polled.age) {
@@ -400,7 +400,7 @@ impl<R: DerefMut<Target = [Resource]>> Fetches<R> {
             }
         }
         self.clear();
-        Some(polled.psn)
+        Some(polled.psn.add(polled.out.saturating_sub(polled.next)))
     }
 
     /// Whether what is to be sent next waits for its memory.
