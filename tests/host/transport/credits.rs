@@ -281,6 +281,29 @@ fn the_numbers_agree_again_when_all_is_acknowledged() {
     assert_eq!(one.poll_all(now.nanos()).len(), 1);
 }
 
+/// The same if the answer to a READ is what acknowledges all.
+#[test]
+fn the_numbers_agree_again_with_an_answer() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 10 * 256);
+    one.poll_all(0);
+    let now = one.qp.next_deadline().unwrap();
+    one.qp.on_timeout(now, &mut one.host);
+    let mut requests = 0;
+    while one.host.sent.is_empty() {
+        let packets = one.poll_all(now.nanos());
+        requests += packets.len();
+        deliver(&mut two, &packets);
+        deliver(&mut one, &two.poll_all(0));
+    }
+    assert!(requests > 1);
+    // There is no receive: one message asks, and no second one.
+    for wr_id in 1..4 {
+        post(&mut one, wr_id, SendOp::Send, 10);
+    }
+    assert_eq!(one.poll_all(now.nanos()).len(), 1);
+}
+
 /// Packets that are lost before there is progress.
 const MOST_LOSSES: u32 = 3;
 

@@ -59,7 +59,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             return Err(RxDrop::Stale);
         }
         if let Some(aeth) = header.aeth {
-            let all = is_ack && psn.add(1) == self.next_psn;
+            let all = header.bth.opcode.ends() && psn.add(span) == self.next_psn;
             self.credits.on_aeth(&aeth, all);
         }
         match header.bth.opcode.operation() {
@@ -103,7 +103,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
         let missing = self.acknowledge(now, end, config, env).is_err();
         match syndrome {
             // Responses may overtake each other: the missing answer still has its chance, until the timer, if
-            // there is one, ends it. But the peer will not answer it again.
+            // there is one, ends it. But the peer will not answer it again. What is refused itself waits for nothing.
             Syndrome::Nak(code) if code != NakCode::PsnSequenceError => {
                 let status = match code {
                     NakCode::InvalidRequest => WcStatus::RemInvReqErr,
