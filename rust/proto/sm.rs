@@ -368,7 +368,7 @@ impl<S: Storage> Manager<S> {
         self.state
     }
 
-    /// Whether this is the master, and has been through a whole sweep.
+    /// Whether this is the master, and the last heavy sweep was a whole one.
     pub const fn is_ready(&self) -> bool {
         self.ready
     }

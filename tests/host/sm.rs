@@ -41,6 +41,7 @@ use std::collections::BTreeMap;
 use wire::mad::method;
 use wire::mad::smp::{
     attr,
+    SmInfo,
     SmState, //
 };
 use wire::{
@@ -529,6 +530,48 @@ fn who_finds_no_room_gives_way() {
     world.settle(LIMIT);
     assert_eq!(world.seats[seat].manager.state(), SmState::Master);
     assert!(world.seats[seat].manager.is_ready());
+}
+
+/// A number of each switch that is another one when something was written to it.
+fn writes(world: &World) -> Vec<u32> {
+    let switches = world.nodes.iter().filter_map(|node| match node {
+        Node::Switch(switch) => Some(switch),
+        Node::Hca(_) => None,
+    });
+    switches.map(|switch| switch.generation()).collect()
+}
+
+/// The same of one that is handed the subnet: no table of a switch is written, of multicast neither, and it does not hold
+/// itself to know the subnet.
+#[test]
+fn who_is_handed_what_it_has_no_room_for_gives_way() {
+    let (mut world, _) = ring(40, 1).managed();
+    world.settle(LIMIT);
+    world.unseat(0);
+    let mut config = Config::new(guid_of(&world, 20));
+    config.gives_way = true;
+    let small = nodes::Limits {
+        nodes: 64,
+        switches: 8,
+        ports: 512,
+        lids: 64,
+        mlids: nodes::MLIDS,
+    };
+    let seat = world.seat((20, 0), manager(config, small));
+    world.pass(millis(1_000));
+    let before = writes(&world);
+    let mut handover = [0; 256];
+    let subject = [1, 1, 1, method::SET];
+    handover[..4].copy_from_slice(&subject);
+    handover[16..18].copy_from_slice(&attr::SM_INFO.to_be_bytes());
+    handover[20..24].copy_from_slice(&SmInfo::HANDOVER.to_be_bytes());
+    world.inject(seat, &handover);
+    world.pass(millis(5_000));
+    let small = &world.seats[seat].manager;
+    assert_eq!(small.state(), SmState::Master);
+    assert!(small.report().no_room);
+    assert!(!small.is_ready());
+    assert_eq!(writes(&world), before);
 }
 
 /// A few nodes are left of a large subnet, with LIDs for which a subnet manager that takes over has no room: one with more

@@ -325,8 +325,9 @@ impl<S: Storage> Manager<S> {
                 return Phase::Route(place);
             }
             if self.is_routed(place) {
-                routes::route_to(&mut self.topology, &self.ranks, &mut self.tables, place);
-                budget = budget.saturating_sub(self.ranks.len());
+                let visits =
+                    routes::route_to(&mut self.topology, &self.ranks, &mut self.tables, place);
+                budget = budget.saturating_sub(visits);
             }
             place = place.saturating_add(1);
         }
@@ -393,13 +394,15 @@ impl<S: Storage> Manager<S> {
     /// A sweep is over.
     fn finish(&mut self, now: Instant) {
         let was_light = matches!(self.phase, Phase::Meet(_));
+        // Of the subnet only a part is known then. That is no reason to write tables, or to answer questions.
+        let was_cut_short = self.phase == Phase::Discover;
         self.phase = Phase::Idle;
         self.light_at = Some(now.after(self.config.light_sweep));
         if was_light {
             return;
         }
         self.report.sweeps = self.report.sweeps.saturating_add(1);
-        self.ready = self.state == SmState::Master;
+        self.ready = self.state == SmState::Master && !was_cut_short;
         self.multicast.pending |= self.ready;
         self.respite = now.after(RESPITE);
         if core::mem::take(&mut self.again) {

@@ -33,20 +33,22 @@ use wire::{
     PortNum, //
 };
 
-/// Makes the routes to the switch at `place` of the order and to all channel adapters at it.
+/// Makes the routes to the switch at `place` of the order and to all channel adapters at it. Returns how many switches
+/// were visited for that, each as often as it was.
 pub(super) fn route_to<S: Storage>(
     topology: &mut Topology<S>,
     ranks: &Ranks<S>,
     tables: &mut Tables<S>,
     place: usize,
-) {
+) -> usize {
     let Some(target) = ranks.at(place) else {
-        return;
+        return 0;
     };
     let Some(Node { first, info, .. }) = topology.node(target).copied() else {
-        return;
+        return 0;
     };
     measure_down(topology, ranks, place);
+    let mut visits = ranks.len();
     for number in 0..=info.num_ports {
         let port = first.saturating_add(u32::from(number));
         let end = match PortNum::new(number) {
@@ -57,7 +59,9 @@ pub(super) fn route_to<S: Storage>(
             continue;
         };
         route_lid(topology, ranks, tables, target, lid, number);
+        visits = visits.saturating_add(ranks.len());
     }
+    visits
 }
 
 /// Takes the way to a LID, which no port of the subnet has, out of all tables.
