@@ -10,11 +10,14 @@ use crate::{
     qp::Qp, //
 };
 use kernel::prelude::*;
-use rdma::sync::{
-    Cx,
-    Held,
-    Sleepable,
-    Unlocked, //
+use rdma::{
+    mem::BulkVec,
+    sync::{
+        Cx,
+        Held,
+        Sleepable,
+        Unlocked, //
+    }, //
 };
 use wire::{
     Gid,
@@ -39,7 +42,7 @@ struct Member {
 
 /// The memberships of a device, in the order of `serial`.
 pub(crate) struct Groups {
-    members: KVec<Member>,
+    members: BulkVec<Member>,
     next: u64,
 }
 
@@ -56,7 +59,7 @@ impl Groups {
     /// No members.
     pub(crate) const fn new() -> Self {
         Self {
-            members: KVec::new(),
+            members: BulkVec::new(),
             next: 1,
         }
     }
@@ -82,17 +85,18 @@ impl Groups {
         member.qp.try_clone()
     }
 
-    /// Takes one membership of `qp` out, of the group if one is given. The last one takes the table with it, since that is
-    /// charged to a member.
-    fn take(&mut self, qp: &Qp, group: Option<(Gid, Lid)>) -> Option<Member> {
+    /// Takes one membership of `qp` out, of the group if one is given. The last one has the table with it, since that is
+    /// charged to a member: it is to be dropped without the lock.
+    fn take(&mut self, qp: &Qp, group: Option<(Gid, Lid)>) -> Option<(Member, BulkVec<Member>)> {
         let index = self.members.iter().position(|m| {
             core::ptr::eq(&*m.qp, qp) && group.is_none_or(|(gid, lid)| m.gid == gid && m.lid == lid)
         })?;
-        let member = self.members.remove(index).ok();
-        if self.members.is_empty() {
-            self.members = KVec::new();
-        }
-        member
+        let member = self.members.remove(index).ok()?;
+        let table = match self.members.is_empty() {
+            true => core::mem::replace(&mut self.members, BulkVec::new()),
+            false => BulkVec::new(),
+        };
+        Some((member, table))
     }
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn attach(
     gid: Gid,
     lid: Lid,
 ) -> Result {
-    let mut room = KVec::new();
+    let mut room = BulkVec::new();
     loop {
         let wanted = {
             let mut state = cx.lock(&hca.state);
@@ -149,7 +153,7 @@ pub(crate) fn attach(
             }
             used.saturating_mul(2).max(8)
         };
-        room = KVec::with_capacity(wanted, GFP_KERNEL_ACCOUNT)?;
+        room = BulkVec::with_capacity(wanted, GFP_KERNEL_ACCOUNT)?;
     }
 }
 
@@ -159,15 +163,15 @@ pub(crate) fn attach(
 ///
 /// `EINVAL` if it is not a member.
 pub(crate) fn detach(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: &Qp, gid: Gid, lid: Lid) -> Result {
-    let member = cx.lock(&hca.state).mcast.take(qp, Some((gid, lid)));
-    member.map(drop).ok_or(EINVAL)
+    let taken = cx.lock(&hca.state).mcast.take(qp, Some((gid, lid)));
+    taken.map(drop).ok_or(EINVAL)
 }
 
 /// Ends all memberships of a queue pair that is going away.
 pub(crate) fn forget(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: &Qp) {
     loop {
-        let member = cx.lock(&hca.state).mcast.take(qp, None);
-        if member.is_none() {
+        let taken = cx.lock(&hca.state).mcast.take(qp, None);
+        if taken.is_none() {
             return;
         }
     }

@@ -3,7 +3,8 @@
  * A datagram is for a multicast group if it has a multicast LID, the queue pair 0xffffff, and a
  * GRH, and for a queue pair if it has neither of the first two. With one of them alone, or without
  * the GRH, it is for nobody. A queue pair may become a member before it has a port. One that
- * leaves the group and joins it again gets each datagram once.
+ * leaves the group and joins it again gets each datagram once. There are as many memberships as
+ * the device says.
  *
  *     groups DEVICE
  *
@@ -13,8 +14,10 @@
 
 #include "common.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <string.h>
 
 #define MESSAGE 64u
 #define ROOM (GRH_BYTES + MESSAGE)
@@ -166,6 +169,36 @@ static void rejoin(struct ibv_ah *to_group)
 	}
 }
 
+static union ibv_gid nth_group(int nth)
+{
+	union ibv_gid gid = group;
+
+	gid.raw[13] = nth >> 8;
+	gid.raw[14] = nth;
+	return gid;
+}
+
+/* As many memberships as the device says, and not one more. Others have a few. */
+static void as_many(struct ibv_qp *qp)
+{
+	int most = device.attr.max_total_mcast_qp_attach, count = 0, error = 0;
+
+	while (!error && count <= most) {
+		union ibv_gid gid = nth_group(count);
+
+		error = ibv_attach_mcast(qp, &gid, MLID);
+		count += !error;
+	}
+	check(error == ENOMEM && count > most - 100,
+	      "%d memberships of %d: %s", count, most, strerror(error));
+	/* Those that are found first: both tables are gone through for each. */
+	for (int nth = 0; nth < count; nth++) {
+		union ibv_gid gid = nth_group(nth);
+
+		check(!ibv_detach_mcast(qp, &gid, MLID), "detach_mcast: %m");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_ah *to_group, *to_port, *to_lid;
@@ -192,6 +225,7 @@ int main(int argc, char **argv)
 	check(!ibv_detach_mcast(ends[MEMBER].qp, &group, MLID),
 	      "detach_mcast: %m");
 	rejoin(to_group);
+	as_many(ends[OUTSIDER].qp);
 	check(!ibv_destroy_ah(to_group) && !ibv_destroy_ah(to_port) &&
 		      !ibv_destroy_ah(to_lid),
 	      "destroy_ah: %m");
