@@ -261,8 +261,8 @@ impl Desk {
         Arc::ptr_eq(&listener.device, device).then_some(listener)
     }
 
-    /// Makes a connection of a REQ, if somebody listens for it, it is reliable or unreliable, its queue pair has no other,
-    /// and its paths begin here. One that there is no room for is lost; the peer repeats it.
+    /// Makes a connection of a REQ, if somebody listens for it, it is reliable or unreliable and has an MTU that there is,
+    /// its queue pair has no other, and its paths begin here. One that there is no room for is lost; the peer repeats it.
     fn welcome(
         &self,
         cx: &mut Cx<'_, Unlocked>,
@@ -324,7 +324,7 @@ fn reply(
     }
 }
 
-/// Refuses a REQ for another transport service than connections here have; returns whether it does.
+/// Refuses a REQ for another transport service than connections here have, or without an MTU; returns whether it does.
 ///
 /// What it needs of the stack is not to be part of its caller's frame.
 #[inline(never)]

@@ -23,7 +23,10 @@
 #define INVALID_TRANSPORT 9
 #define INVALID_GID 12
 #define INVALID_LID 13
+#define INVALID_MTU 26
 #define CONSUMER 28
+/* The code of an MTU has so many values. */
+#define CODES 16
 enum { RC, UC, RD, EXTENDED };
 
 static struct side active, passive;
@@ -42,6 +45,7 @@ static struct req right_req(void)
 		.service_id = SERVICE,
 		.guid = active.guid,
 		.qpn = 0x500000 + last,
+		.path_mtu = IBV_MTU_4096,
 		.primary = path_between(&active, &passive, 1),
 	};
 }
@@ -82,7 +86,8 @@ static void expect_asked(const struct req *req)
 	struct sib_cm_send_rej rej = { .reason = CONSUMER };
 	struct sib_cm_event event = expect_told(&passive, SIB_CM_REQ_RECEIVED);
 
-	check(event.qpn == req->qpn && event.service_type == req->service_type,
+	check(event.qpn == req->qpn && event.service_type == req->service_type &&
+		      event.path_mtu == req->path_mtu,
 	      "another request");
 	rej.id = event.id;
 	order(&passive, SIB_CM_IOC_SEND_REJ, &rej);
@@ -104,6 +109,21 @@ static void test_service_types(void)
 			nothing(&passive);
 		}
 	}
+}
+
+static void test_mtus(void)
+{
+	for (uint8_t mtu = 0; mtu < CODES; mtu++) {
+		struct req req = right_req();
+
+		req.path_mtu = mtu;
+		send_req(&req);
+		if (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096)
+			expect_asked(&req);
+		else
+			expect_rej(&req, INVALID_MTU, "", 0);
+	}
+	nothing(&passive);
 }
 
 /* The primary path leads to a LID or a GID that is not the port's, and then to what would do. */
@@ -187,6 +207,7 @@ int main(int argc, char **argv)
 	umad_open_manager(&umad, argv[1], 1);
 	listener = listen_on(&passive, SERVICE, SIB_CM_CONNECTIONS, 0);
 	test_service_types();
+	test_mtus();
 	test_primary_paths();
 	umad_open_manager(&far, argv[2], 1);
 	test_namesake();

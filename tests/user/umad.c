@@ -174,7 +174,7 @@ void mad_req(uint8_t mad[MAD_BYTES], const struct req *req)
 	data[43] = RESPONSE << 3 | req->service_type << 1;
 	data[47] = RESPONSE << 3;
 	mad_put(data + 48, 0xffff, 2);
-	data[50] = IBV_MTU_4096 << 4;
+	data[50] = req->path_mtu << 4;
 	mad_put(primary, path->local_lid, 2);
 	mad_put(primary + 2, path->remote_lid, 2);
 	memcpy(primary + 4, path->local_gid, 16);

@@ -51,6 +51,7 @@ struct req {
 	uint64_t guid;
 	uint32_t qpn;
 	uint8_t service_type;
+	uint8_t path_mtu;
 	/* As its sender sees it. */
 	struct sib_cm_path primary;
 };

@@ -13,6 +13,7 @@ use wire::mad::cm::{
     Rej,
     Req, //
 };
+use wire::Mtu;
 
 /// The REJ of the message `mad`, from a connection with this ID, or from none.
 pub(super) fn refusal(mad: &Cm, local_comm_id: u32, message_rejected: u8, reason: u16) -> Cm {
@@ -27,16 +28,16 @@ pub(super) fn refusal(mad: &Cm, local_comm_id: u32, message_rejected: u8, reason
     rej
 }
 
-/// The answer to the REQ `mad` if it is for a transport service that connections here have not.
+/// The answer to the REQ `mad` if it is for a transport service that connections here have not, or has the code of no MTU:
+/// no queue pair could have that.
 pub fn transport_refusal(mad: &Cm) -> Option<Cm> {
     let req: Req = mad.message();
-    match req.transport_service_type {
-        service_type::RC | service_type::UC => None,
-        _ => Some(refusal(
-            mad,
-            0,
-            rejected::REQ,
-            reason::INVALID_TRANSPORT_TYPE,
-        )),
-    }
+    let why = match req.transport_service_type {
+        service_type::RC | service_type::UC => match Mtu::from_code(req.path_mtu) {
+            Some(_) => return None,
+            None => reason::INVALID_MTU,
+        },
+        _ => reason::INVALID_TRANSPORT_TYPE,
+    };
+    Some(refusal(mad, 0, rejected::REQ, why))
 }

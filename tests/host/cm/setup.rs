@@ -639,6 +639,7 @@ fn other_transport_services_are_refused() {
         let mut req = Cm::new(attr::REQ, asked.tid());
         req.set_message(&Req {
             transport_service_type,
+            path_mtu: 5,
             ..asked.message()
         });
         let Some(mad) = transport_refusal(&req) else {
@@ -656,5 +657,26 @@ fn other_transport_services_are_refused() {
         pair.give(A, &mad);
         assert_eq!(pair.told(A), [Notice::RejReceived]);
         assert_eq!(pair.conns[A].state(), State::Idle);
+    }
+}
+
+/// Whoever is told of a request may rely on its MTU.
+#[test]
+fn codes_of_no_mtu_are_refused() {
+    let pair = Pair::new();
+    let asked = pair.conns[A].datagram(Slot::Request);
+    for path_mtu in 0..16 {
+        let mut req = Cm::new(attr::REQ, asked.tid());
+        req.set_message(&Req {
+            path_mtu,
+            ..asked.message()
+        });
+        let why = transport_refusal(&req).map(|mad| mad.message::<Rej>().reason);
+        let is_one = (1..=5).contains(&path_mtu);
+        assert_eq!(
+            why,
+            (!is_one).then_some(reason::INVALID_MTU),
+            "code {path_mtu}"
+        );
     }
 }
