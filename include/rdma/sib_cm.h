@@ -57,7 +57,7 @@ struct sib_cm_id {
  * @context: For the handler.
  *
  * When the HCA goes there is a last event %SIB_CM_REMOVED, if the identifier is in use; all orders then fail with
- * -%ENODEV. It is still to be destroyed.
+ * -%ENODEV, but for sib_cm_query(), and sib_cm_migrate(), which is one to the queue pair. It is still to be destroyed.
  *
  * Context: A task that may sleep.
  * Return: The identifier, which sib_cm_destroy_id() frees; or an ERR_PTR: -%ENODEV if this is no HCA of sib,

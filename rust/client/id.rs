@@ -77,8 +77,9 @@ pub trait Handler: Send + Sync + Sized + 'static {
 
 /// An identifier, to give orders by: a listener, a connection, or a question for a queue pair.
 ///
-/// Orders may come from several tasks at a time. They need one that may sleep. All fail with `ENODEV` when the HCA is
-/// gone, and with `EINVAL` if a parameter is out of its range, private data are too long, or the state is another.
+/// Orders may come from several tasks at a time. They need one that may sleep. They fail with `EINVAL` if a parameter is
+/// out of its range, or private data are too long; then, all but [`query`](Self::query) and [`migrate`](Self::migrate),
+/// with `ENODEV` when the HCA is gone; and with `EINVAL` if the state is another.
 ///
 /// # Invariants
 ///

@@ -17,6 +17,7 @@ use crate::consumer::{
     Identifier,
     Purpose, //
 };
+use crate::device::Device;
 use crate::manager::identity;
 use crate::tables::Listener;
 use kernel::prelude::*;
@@ -162,6 +163,21 @@ struct Desk<'a, I> {
 }
 
 impl<I: Identifier> Desk<'_, I> {
+    /// As [`Identifier::with`], as long as the HCA is there.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it is not, whatever the identifier stands for.
+    fn with<R>(
+        &self,
+        f: impl FnOnce(&Arc<Device>, Consumer, &mut Purpose) -> Result<R>,
+    ) -> Result<R> {
+        self.ident.with(|device, consumer, purpose| {
+            device.check()?;
+            f(device, consumer, purpose)
+        })
+    }
+
     fn attr_id(&mut self, attr: &mut abi::AttrId) -> Result {
         *attr = abi::AttrId {
             id: attr.id,
@@ -198,7 +214,7 @@ impl<I: Identifier> Desk<'_, I> {
             return Err(EACCES);
         }
         let shared = self.ident.shared();
-        self.ident.with(|device, consumer, purpose| {
+        self.with(|device, consumer, purpose| {
             let Purpose::Nothing = purpose else {
                 return Err(EINVAL);
             };
@@ -216,7 +232,7 @@ impl<I: Identifier> Desk<'_, I> {
     ///
     /// `EBUSY` if it does already.
     fn occupy(&self, new: Purpose) -> Result<Consumer> {
-        self.ident.with(|_, consumer, purpose| {
+        self.with(|_, consumer, purpose| {
             let Purpose::Nothing = purpose else {
                 return Err(EBUSY);
             };
@@ -227,7 +243,7 @@ impl<I: Identifier> Desk<'_, I> {
 
     /// The connection of the identifier.
     fn connection(&self) -> Result<Arc<Connection>> {
-        self.ident.with(|_, _, purpose| match purpose {
+        self.with(|_, _, purpose| match purpose {
             Purpose::Connection(connection) => Ok(connection.clone()),
             Purpose::Nothing | Purpose::Listener(_) | Purpose::Question(_) => Err(EINVAL),
         })
@@ -305,7 +321,7 @@ impl<I: Identifier> Desk<'_, I> {
     /// The connection of an identifier that asks for one: made at the first try.
     fn requester(&mut self, req: &Req) -> Result<Arc<Connection>> {
         let shared = &self.ident.shared();
-        let (device, present) = self.ident.with(|device, _, purpose| {
+        let (device, present) = self.with(|device, _, purpose| {
             let present = match purpose {
                 Purpose::Nothing => None,
                 Purpose::Connection(connection) => Some(connection.clone()),
@@ -313,7 +329,6 @@ impl<I: Identifier> Desk<'_, I> {
             };
             Ok((device.clone(), present))
         })?;
-        device.check()?;
         let ends = device.ends(&mut self.cx, self.s);
         let check = |path: &Path| {
             let port = ends.port_of(path).ok_or(EINVAL)?;

@@ -147,8 +147,11 @@ static struct sib_cm_event next(struct side *side)
 static void bury(struct side *side)
 {
 	struct sib_cm_send it = { .id = side->id };
+	struct sib_cm_init_qp_attr attr = { .id = side->id,
+					    .attr.qp_state = IBV_QPS_RTS };
 
-	check(command(side, SIB_CM_IOC_SEND_DREQ, &it) == ENODEV,
+	check(command(side, SIB_CM_IOC_SEND_DREQ, &it) == ENODEV &&
+		      command(side, SIB_CM_IOC_INIT_QP_ATTR, &attr) == ENODEV,
 	      "%s: an order for an HCA that is gone", side->device.name);
 	nothing(side);
 	destroy(side, side->id);
@@ -170,6 +173,7 @@ static void active_goes(enum stage stage)
 
 static void passive_goes(void)
 {
+	struct sib_cm_listen again = { .service_id = SERVICE, .id = listener };
 	bool has_gone = false, is_silent = false;
 
 	while (!has_gone || !is_silent) {
@@ -182,6 +186,8 @@ static void passive_goes(void)
 		*which = true;
 	}
 	bury(&passive);
+	check(command(&passive, SIB_CM_IOC_LISTEN, &again) == ENODEV,
+	      "%s: a listener on an HCA that is gone", passive.device.name);
 	destroy(&passive, listener);
 }
 

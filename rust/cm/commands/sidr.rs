@@ -64,7 +64,7 @@ impl<I: Identifier> Desk<'_, I> {
     /// The question of an identifier that asks, which is made at the first try, and where the P_Key stands.
     fn inquirer(&mut self, path: &Path, pkey: u16) -> Result<(Arc<Question>, u16)> {
         let shared = &self.ident.shared();
-        let (device, present) = self.ident.with(|device, _, purpose| {
+        let (device, present) = self.with(|device, _, purpose| {
             let present = match purpose {
                 Purpose::Nothing => None,
                 Purpose::Question(question) => Some(question.clone()),
@@ -72,7 +72,6 @@ impl<I: Identifier> Desk<'_, I> {
             };
             Ok((device.clone(), present))
         })?;
-        device.check()?;
         let ends = device.ends(&mut self.cx, self.s);
         let port = ends.port_of(path).ok_or(EINVAL)?;
         let pkey_index = device.adapter.pkey_index(port, pkey)?;
@@ -110,7 +109,7 @@ impl<I: Identifier> Desk<'_, I> {
             qkey: QKey::new(it.qkey),
             info,
         };
-        let question = self.ident.with(|_, _, purpose| match purpose {
+        let question = self.with(|_, _, purpose| match purpose {
             Purpose::Question(question) => Ok(question.clone()),
             Purpose::Nothing | Purpose::Listener(_) | Purpose::Connection(_) => Err(EINVAL),
         })?;
