@@ -6,7 +6,8 @@
 //! ([`proto::cm::watch`]). Nothing of that is kept from ib_cm, which has no use for LAP, APR and the MRA of a LAP.
 //!
 //! What ib_cm sends is seen with locks held, and that a queue pair is gone is told while its owner waits: both go to
-//! an inbox. Whoever has the table deals with that first, so that no answer is seen before what it answers.
+//! an inbox. Whoever has the table for more than a look at it deals with that first, so that no answer is seen before what
+//! it answers.
 
 mod hands;
 mod inbox;
@@ -631,6 +632,10 @@ impl Watch {
                         None => watched.gone(),
                     },
                 );
+                if entry.watched.stage() == Stage::Ending {
+                    // What ib_cm still sends is led for as long as that of one whose end was told.
+                    entry.since = now;
+                }
             }
             next = match (next, entry.watched.deadline(is_full)) {
                 (Some(one), Some(other)) => Some(one.min(other)),
