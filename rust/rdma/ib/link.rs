@@ -207,10 +207,11 @@ impl<D: Link> Drop for Registration<D> {
         let (mut cx, s) = unsafe { (Cx::root(), Sleepable::new()) };
         // SAFETY: Registered by the invariant. This waits for calls of `newlink` under way.
         unsafe { bindings::rdma_link_unregister(self.registrar.link_ops.get()) };
-        CURRENT.store(ptr::null_mut(), Release);
         self.registrar.unregister_all(&mut cx, s);
         // SAFETY: Registered by the invariant.
         unsafe { bindings::ib_unregister_client(self.registrar.client.get()) };
+        // Not earlier: while there are devices of `D`, nobody is to register another driver, who would be told of them.
+        CURRENT.store(ptr::null_mut(), Release);
     }
 }
 
