@@ -72,7 +72,7 @@ const ACK_TIMEOUT_FLOOR: Duration = Duration::from_nanos(20_000_000);
 /// How soon an answer that is overdue is asked for again where packets travel over UDP, which loses some.
 const REMINDER_FLOOR: Duration = Duration::from_nanos(1_000_000);
 
-/// Packets of [`Mtu::B4096`] that may be under way without acknowledgement.
+/// Packets that may be under way without acknowledgement, whatever the path MTU.
 const MAX_UNACKED: u32 = 256;
 
 /// Highest values of attributes that have fewer bits than their field.
@@ -347,9 +347,9 @@ fn remember(kept: &mut QpAttr, attr: &QpAttr, mask: QpAttrMask) {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it;
-/// `EBUSY` while a send queue drains, or if very much work is posted to one in error at the same time; `ENOMEM` for
-/// more outstanding operations than the device has; `EIO` for a program whose device goes.
+/// `EINVAL` for a transition that the IBA does not have, or attributes that do not go with it or are out of range, as more
+/// outstanding operations than the device has; `EBUSY` while a send queue drains, or if very much work is posted to one in
+/// error at the same time; `EIO` for a program whose device goes.
 pub(crate) fn modify(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
@@ -521,9 +521,8 @@ fn take_back(state: &mut State, qp: &Qp) {
 
 fn errno(error: ModifyError) -> Error {
     match error {
-        ModifyError::Transition(_) | ModifyError::Migration => EINVAL,
+        ModifyError::Transition(_) | ModifyError::Migration | ModifyError::Resources => EINVAL,
         ModifyError::Draining => EBUSY,
-        ModifyError::Resources => ENOMEM,
     }
 }
 
