@@ -134,7 +134,7 @@ int sib_cm_send_rej(struct sib_cm_id *cm_id, const struct sib_cm_send_rej *rej);
 /**
  * sib_cm_send_mra - ask the peer for patience with the answer to a REQ, REP or LAP
  * @cm_id: The identifier.
- * @mra: For how long.
+ * @mra: For how long. The peer is told of the code 21 at most, 8.6 s.
  *
  * Return: 0, or -%EINVAL.
  */
@@ -188,7 +188,7 @@ int sib_cm_send_apr(struct sib_cm_id *cm_id, const struct sib_cm_send_apr *apr);
  * @cm_id: An identifier that has had no other use, or has been answered.
  * @req: The question.
  *
- * Return: 0; -%EBUSY while one is asked; -%EINVAL.
+ * Return: 0; -%EBUSY while one is asked; -%ENOENT if the port that the path begins at is not in the partition; -%EINVAL.
  */
 int sib_cm_send_sidr_req(struct sib_cm_id *cm_id,
 			 const struct sib_cm_send_sidr_req *req);

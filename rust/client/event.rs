@@ -2,7 +2,8 @@
 
 //! What a client is told: `struct sib_cm_event`.
 //!
-//! Private data and additional information have the length of their fields in the message, padded with zeroes.
+//! Private data have the length of their field in the message, padded with zeroes. Additional information has the length
+//! that the message says.
 
 use crate::order::{
     Failover,

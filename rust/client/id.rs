@@ -117,7 +117,7 @@ impl Id {
     ///
     /// # Errors
     ///
-    /// `EINVAL` also if a path does not begin at the HCA.
+    /// `EINVAL` also if a path does not begin at the HCA; `ENOENT` if its port is not in the partition.
     pub fn send_req(&self, req: &Req<'_>) -> Result {
         let req = req.raw()?;
         // SAFETY: By the invariant; `req` is valid for the call.
@@ -190,7 +190,7 @@ impl Id {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while one is asked.
+    /// `EBUSY` while one is asked; `ENOENT` if the port that the path begins at is not in the partition.
     pub fn send_sidr_req(&self, req: &SidrReq<'_>) -> Result {
         let req = req.raw()?;
         // SAFETY: By the invariant; `req` is valid for the call.

@@ -343,7 +343,7 @@ impl Rej<'_> {
 /// Asks the peer for patience.
 #[derive(Clone, Copy, Debug)]
 pub struct Mra<'a> {
-    /// How long the answer will take: 4.096 us * 2^code, 0 to 31.
+    /// How long the answer will take: 4.096 us * 2^code, 0 to 31. The peer is told of 21 at most, 8.6 s.
     pub service_timeout: u8,
     /// Up to 222 bytes.
     pub private_data: &'a [u8],

@@ -15,7 +15,10 @@
 #define SIB_HEADROOM \
 	(LL_MAX_HEADER + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
 
-/* Blocks of 32 KiB, the largest that the allocator does not consider costly, and how many are kept. */
+/*
+ * Blocks of 32 KiB, the largest that the allocator does not consider costly, and how many are taken back; about as many
+ * again may be at hand for the next packets (PP_ALLOC_CACHE_REFILL).
+ */
 #define SIB_POOL_ORDER 3
 #define SIB_POOL_PAGES 64
 

@@ -170,11 +170,11 @@ pub trait Control: Send + Sync + Sized + 'static {
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result;
 
-    /// Somebody has written `text` to it.
+    /// Somebody has written `text` to it. Not called unless [`Self::IS_WRITABLE`], without which the writer gets `EINVAL`.
     ///
     /// # Errors
     ///
-    /// What the writer gets to see: `EPERM` unless there is something to be written.
+    /// What the writer gets to see.
     fn store(&self, _cx: Cx<'_, Unlocked>, _sleepable: Sleepable<'_>, _text: &str) -> Result {
         Err(EPERM)
     }

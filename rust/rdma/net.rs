@@ -2,8 +2,9 @@
 
 //! Packets, UDP sockets and underlay devices.
 //!
-//! A [`UdpSocket`] hands every datagram to its [`Receive`] in the softirq where it arrives, and sends packets
-//! from any context with interrupts on, without sleeping. Addresses are those of [`core::net`].
+//! A [`UdpSocket`] hands every datagram to its [`Receive`] in softirqs, one at a time: where it arrives, unless another
+//! processor is at those before it, or more are expected at once. It sends packets from any context with interrupts on,
+//! without sleeping. Addresses are those of [`core::net`].
 
 mod addr;
 mod backlog;

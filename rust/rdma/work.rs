@@ -141,7 +141,8 @@ impl Queue {
     /// # Errors
     ///
     /// Gives `this` back when the item is queued already. It then starts after this call, so it sees what
-    /// the caller did before.
+    /// the caller did before; unless somebody [cancels](Work::cancel) it meanwhile, when it may be given back as well
+    /// although it is not queued.
     #[inline]
     pub fn enqueue<T: Run<ID>, const ID: u64>(
         &self,

@@ -216,7 +216,7 @@ pub(crate) fn create(
 /// # Errors
 ///
 /// `EINVAL` for a size that is not offered, or is too small for what the queue holds; `EBUSY` if it is resized by somebody
-/// else meanwhile; `ENOMEM`; what `publish` says.
+/// else meanwhile, or filled faster than it is copied; `ENOMEM`; what `publish` says.
 pub(crate) fn resize(
     cx: &mut Cx<'_, Unlocked>,
     cq: &Cq,

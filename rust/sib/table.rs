@@ -3,7 +3,7 @@
 //! Objects by number: queue pairs by QPN, memory regions by key, address handles by index.
 //!
 //! A number carries the slot of its object in some bits and a random tag in the others, so that a
-//! look-up is one array access and a stale or guessed number misses. Nothing here allocates: a
+//! look-up is one array access and a stale or guessed number hardly ever hits. Nothing here allocates: a
 //! full table hands the object back, and the caller brings larger [`Storage`] that it allocated
 //! while it held no lock.
 
@@ -184,7 +184,7 @@ impl<T, L: Layout> Table<T, L> {
         core::mem::replace(&mut self.slots, larger)
     }
 
-    /// Adds an object under a number made with `tag`, and tells the object its number.
+    /// Adds an object under a number made with `tag`, which is returned: the object does not know it.
     ///
     /// # Errors
     ///

@@ -286,7 +286,7 @@ impl Resolution {
         });
         self.mad.set_private_data(private);
         self.state = SidrState::Answered;
-        // Whoever asks again does so within this time.
+        // Who waits for longer before it asks again is answered anew.
         self.deadline = Some(now.after(time(LONGEST)));
         actions.push(SidrAction::Send);
         Ok(())

@@ -121,7 +121,8 @@ impl SlToVl {
         Self([0; 8])
     }
 
-    /// The lane of `sl`. Packets of a service level that maps to VL15 are dropped.
+    /// The lane of `sl`. The table is kept for management: all data goes by VL0, and none is dropped since its service level
+    /// maps to VL15.
     pub fn lane(&self, sl: Sl) -> Vl {
         match self.0.get(usize::from(sl.get() >> 1)) {
             Some(pair) if sl.get() & 1 == 0 => Vl::new(pair >> 4),

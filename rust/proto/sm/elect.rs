@@ -42,7 +42,8 @@ use wire::{
 /// The largest number of other subnet managers that are remembered.
 const MAX_RIVALS: usize = 16;
 
-/// How often a master may miss being asked, or not be one, before the subnet is looked at anew.
+/// How often in a row the master that is watched may say that it is none before the subnet is looked at anew. If it says
+/// nothing, that is at once.
 const MISSES: u8 = 3;
 
 /// How much a rival counts: whether it is a master, and whether this one may have to yield to it.

@@ -178,7 +178,8 @@ pub(super) unsafe fn withdraw(entry: *mut Entry) {
 
 /// Waits for all calls from the driver that have begun.
 fn quiesce() {
-    // SAFETY: Callable in a task that holds no lock which such a call wants; calls are made without locks.
+    // SAFETY: Callable in a task that holds no lock which such a call wants, or is made under: ib_core lets go of its own,
+    // and clients have lent none.
     unsafe { bindings::sib_helper_manager_quiesce() };
 }
 

@@ -22,10 +22,11 @@ use sib_bindings as bindings;
 
 /// While it lives, no allocation of this task waits for I/O.
 ///
-/// Scopes that overlap end in the reverse order; otherwise the task stays like that after the last one.
+/// Scopes that overlap end in the reverse order: with the first one that has begun all of them end.
 #[must_use = "the scope ends at once when it is unused"]
 pub struct NoIo {
-    before: c_uint,
+    /// The flag, if this scope has set it.
+    set: c_uint,
     _task: NotThreadSafe,
 }
 
@@ -34,7 +35,7 @@ impl NoIo {
     pub fn begin() -> Self {
         Self {
             // SAFETY: A flag of the task, which has no other effect.
-            before: unsafe { bindings::sib_helper_no_io_begin() },
+            set: unsafe { bindings::sib_helper_no_io_begin() },
             _task: PhantomData,
         }
     }
@@ -43,7 +44,7 @@ impl NoIo {
 impl Drop for NoIo {
     fn drop(&mut self) {
         // SAFETY: As above; `_task` keeps this in the task that has begun it.
-        unsafe { bindings::sib_helper_no_io_end(self.before) }
+        unsafe { bindings::sib_helper_no_io_end(self.set) }
     }
 }
 
@@ -70,7 +71,8 @@ impl<T> NoIoMutex<T> {
     }
 }
 
-/// What a [`NoIoMutex`] guards, while it is locked. Guards of several are dropped in the reverse order.
+/// What a [`NoIoMutex`] guards, while it is locked. Guards of several are dropped in the reverse order: what is still
+/// locked when the first one goes is held by a task that may wait for I/O.
 pub struct NoIoGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     /// Ends when the mutex is unlocked.
@@ -99,6 +101,19 @@ mod tests {
     fn may_wait() -> bool {
         // SAFETY: Reads a flag of the task.
         unsafe { bindings::sib_helper_may_wait_for_io() }
+    }
+
+    #[test]
+    fn all_scopes_end_with_the_first() {
+        let first = NoIo::begin();
+        let second = NoIo::begin();
+        drop(second);
+        assert!(!may_wait());
+        let third = NoIo::begin();
+        drop(first);
+        assert!(may_wait());
+        drop(third);
+        assert!(may_wait());
     }
 
     #[test]

@@ -160,10 +160,10 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// For a few hosts: about 80 KiB.
+    /// For a few hosts: about 210 KiB.
     pub(super) const SMALL: Self = Self { switches: 8 };
 
-    /// For 2048 switches: about 50 MiB.
+    /// For 2048 switches: about 85 MiB.
     const LARGEST: usize = 2048;
 
     /// Nodes, LIDs and ports for each switch. What is short of one of them gets more of all.

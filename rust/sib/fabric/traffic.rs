@@ -140,7 +140,8 @@ impl Traffic {
         })
     }
 
-    /// Tells `counters` what has been counted since this was asked last. To be called under the lock of the HCA.
+    /// Tells `counters` what has been counted since this was asked last. To be called under the lock of the HCA, or of the
+    /// fabric if it is a port of the switch.
     pub(crate) fn report(&self, counters: &mut Counters) {
         for (flow, multicast) in self.sent.iter().zip([false, true]) {
             let (packets, octets) = flow.take();

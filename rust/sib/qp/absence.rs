@@ -71,7 +71,7 @@ const MAX_WAITING: usize = 512;
 /// Bytes of their payload: more than those of a window of requests; answers to READs may be more.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
-/// Memory that what waits takes at most for all queue pairs of users of an HCA.
+/// Memory that what waits takes at most for all queue pairs of users of an HCA, but for one segment of each.
 const MAX_WAITING_ALL: usize = 64 << 20;
 
 /// Before the second look at a key that is in use: sending what uses it takes a few microseconds, unless the processor

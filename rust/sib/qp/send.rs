@@ -224,7 +224,7 @@ impl SendQueue {
         }
     }
 
-    /// Keeps the data of a user's work request, and returns how many bytes they are.
+    /// Keeps the data of a user's work request.
     pub(super) fn store_user(&mut self, slot: SendSlot, data: &UserData<'_>) {
         match data {
             UserData::Inline(bytes) => self.store_inline(slot, bytes),

@@ -56,11 +56,12 @@ pub struct Hello {
     pub room: u16,
     /// What the sender wants to see in [`Outer::cookie`](super::Outer::cookie). Not 0.
     pub cookie: u64,
-    /// A number that the sender uses once.
+    /// A number whose echo the sender takes once.
     pub nonce: u64,
     /// HelloAck: the nonce of the Hello that it answers. Hello: 0.
     pub echo: u64,
-    /// HMAC-SHA256 over the datagram up to here, with the fabric key; 0 if the sender has none.
+    /// HMAC-SHA256 over the datagram up to here, with the fabric key; 0 if the sender has none. With a cable between two
+    /// addresses of a link, where the datagram goes is covered as well.
     pub tag: [u8; TAG_LEN],
 }
 
