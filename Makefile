@@ -18,7 +18,7 @@ help: ## this list
 	@echo '  SIB_CACHE    where roots, kernels and images are kept (~/.cache/sib)'
 	@echo '  SIB_MIRROR   Debian mirror (https://deb.debian.org/debian)'
 	@echo '  SIB_JOBS     compilers at a time (all processors)'
-	@echo '  SIB_LANES    guests of make test at a time (one for two processors and 6 GiB of memory)'
+	@echo '  SIB_LANES    tests in guests at a time of make test (one for two processors and 6 GiB of memory)'
 
 module: ## build the modules for the stock Debian kernel, in build/stock
 	@tools/module stock

@@ -86,8 +86,8 @@ void sib_cm_destroy_id(struct sib_cm_id *cm_id);
  * @kind: Requests for connections, or questions for queue pairs.
  *
  * Context: A task that may sleep, as for all that follows.
- * Return: 0; -%EADDRINUSE if somebody else listens; -%EACCES for a service ID of rdma_cm, ib_cm or SDP; -%EINVAL;
- * -%ENOMEM.
+ * Return: 0; -%EADDRINUSE if somebody else listens, on whichever HCA; -%EACCES for a service ID of rdma_cm, ib_cm or
+ * SDP; -%EINVAL; -%ENOMEM.
  */
 int sib_cm_listen(struct sib_cm_id *cm_id, u64 service_id,
 		  enum sib_cm_kind kind);
@@ -98,7 +98,7 @@ int sib_cm_listen(struct sib_cm_id *cm_id, u64 service_id,
  * @req: What to ask for. SIB_CM_REP_RECEIVED, SIB_CM_REJ_RECEIVED or SIB_CM_REQ_ERROR tells the answer.
  *
  * Return: 0; -%EINVAL if a member is out of its range, the paths do not begin at @cm_id's HCA, or the state is another;
- * -%ENOENT if their ports are not in the partition.
+ * -%ENOENT if their ports are not in the partition; -%ENOMEM.
  */
 int sib_cm_send_req(struct sib_cm_id *cm_id, const struct sib_cm_send_req *req);
 
@@ -142,9 +142,13 @@ int sib_cm_send_mra(struct sib_cm_id *cm_id, const struct sib_cm_send_mra *mra);
 
 /**
  * sib_cm_send_dreq - end a connection
- * @cm_id: The identifier. SIB_CM_DREP_RECEIVED or SIB_CM_DREQ_ERROR follows, then SIB_CM_TIMEWAIT_EXIT.
+ * @cm_id: The identifier.
  * @private_data: For the peer, or %NULL.
  * @private_data_len: Up to 220 bytes.
+ *
+ * SIB_CM_DREP_RECEIVED, SIB_CM_DREQ_ERROR or SIB_CM_REJ_RECEIVED follows, then SIB_CM_TIMEWAIT_EXIT. If the peer ends
+ * the connection at the same time it is SIB_CM_DREQ_RECEIVED, and SIB_CM_TIMEWAIT_EXIT comes after sib_cm_send_drep()
+ * alone.
  *
  * Return: 0, or -%EINVAL.
  */
@@ -169,8 +173,9 @@ int sib_cm_send_drep(struct sib_cm_id *cm_id, const void *private_data,
  *
  * If it is 0 that is returned, there will be just one of SIB_CM_APR_RECEIVED and SIB_CM_LAP_ERROR.
  *
- * Return: 0; -%EINVAL if the path cannot be, its port is not in the partition, or there is one; -%EBUSY while one is
- * offered; -%EAGAIN as long as the peer has not been heard on the path that the connection has gone over to.
+ * Return: 0; -%EINVAL if the path cannot be, its port is not in the partition, there is one, or the peer takes none, as
+ * after two offers in a row without an answer; -%EBUSY while one is offered; -%EAGAIN as long as the peer has not been
+ * heard on the path that the connection has gone over to.
  */
 int sib_cm_send_lap(struct sib_cm_id *cm_id, const struct sib_cm_send_lap *lap);
 
@@ -179,16 +184,19 @@ int sib_cm_send_lap(struct sib_cm_id *cm_id, const struct sib_cm_send_lap *lap);
  * @cm_id: The identifier, told of SIB_CM_LAP_RECEIVED.
  * @apr: The answer. A path is loaded before it is accepted.
  *
- * Return: 0; -%ESTALE if a newer path has been offered; -%EINVAL.
+ * Return: 0; -%ESTALE if another offer waits for an answer, such as a newer one; -%EINVAL, also if none does: this one,
+ * or a newer one, may have been answered without the client.
  */
 int sib_cm_send_apr(struct sib_cm_id *cm_id, const struct sib_cm_send_apr *apr);
 
 /**
  * sib_cm_send_sidr_req - ask for the queue pair of a service of datagrams
- * @cm_id: An identifier that has had no other use, or has been answered.
+ * @cm_id: An identifier that has had no other use, or whose own question is over: SIB_CM_SIDR_REP_RECEIVED or
+ *	SIB_CM_SIDR_REQ_ERROR tells that.
  * @req: The question.
  *
- * Return: 0; -%EBUSY while one is asked; -%ENOENT if the port that the path begins at is not in the partition; -%EINVAL.
+ * Return: 0; -%EBUSY while one is asked; -%ENOENT if the port that the path begins at is not in the partition;
+ * -%EINVAL; -%ENOMEM.
  */
 int sib_cm_send_sidr_req(struct sib_cm_id *cm_id,
 			 const struct sib_cm_send_sidr_req *req);
@@ -219,7 +227,8 @@ int sib_cm_notify(struct sib_cm_id *cm_id, enum sib_cm_fact fact);
  *	has been a LAP, %IB_QPS_RTS stands for its alternate path, with %IB_MIG_REARM, if the queue pair has been there.
  * @attr_mask: Returned: for ib_modify_qp().
  *
- * Return: 0; -%EINVAL if that is not known yet.
+ * Return: 0; -%EINVAL if that is not known yet, or the path does not begin at @cm_id's HCA any more; -%ENOENT if its
+ * port is not in the partition.
  */
 int sib_cm_init_qp_attr(struct sib_cm_id *cm_id, struct ib_qp_attr *attr,
 			int *attr_mask);
@@ -240,7 +249,8 @@ int sib_cm_query(struct sib_cm_id *cm_id, struct sib_cm_attr_id *attr);
  *
  * What sib_cm_init_qp_attr() says for %IB_QPS_RTS is given to ib_modify_qp().
  *
- * Return: 0; -%EINVAL if there has been no such path, or the queue pair does not take it.
+ * Return: 0; -%EINVAL if there has been no such path, or the queue pair does not take it; -%ENOENT if the port that the
+ * path begins at is not in the partition; what else ib_modify_qp() returns.
  */
 int sib_cm_load(struct sib_cm_id *cm_id, struct ib_qp *qp);
 

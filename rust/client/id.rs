@@ -150,8 +150,9 @@ impl Id {
         to_result(unsafe { bindings::sib_cm_send_mra(self.0.get(), &mra) })
     }
 
-    /// Ends a connection, with up to 220 bytes. [`Event::DrepReceived`] or [`Event::DreqError`] follows, then
-    /// [`Event::TimewaitExit`].
+    /// Ends a connection, with up to 220 bytes. [`Event::DrepReceived`], [`Event::DreqError`] or [`Event::RejReceived`]
+    /// follows, then [`Event::TimewaitExit`]. If the peer ends the connection at the same time it is
+    /// [`Event::DreqReceived`], and [`Event::TimewaitExit`] comes after [`send_drep`](Self::send_drep) alone.
     pub fn send_dreq(&self, private_data: &[u8]) -> Result {
         self.send(bindings::sib_cm_send_dreq, private_data)
     }
@@ -178,7 +179,8 @@ impl Id {
     ///
     /// # Errors
     ///
-    /// `ESTALE` if a newer path has been offered.
+    /// `ESTALE` if another offer waits for an answer, such as a newer one; `EINVAL` also if none does: this one, or a
+    /// newer one, may have been answered without the client.
     pub fn send_apr(&self, apr: &Apr<'_>) -> Result {
         let apr = apr.raw()?;
         // SAFETY: By the invariant; `apr` is valid for the call.

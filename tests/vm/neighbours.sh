@@ -4,7 +4,9 @@
 # vm-long: --kernel debug --timeout 1200
 #
 # Hosts on one layer 2 find each other: three network namespaces on a bridge, an HCA
-# in each, and nobody who says anything about cables or subnet managers.
+# in each, and nobody who says anything about cables or subnet managers. A fourth one is
+# found when it has an address of the link; one is cut off and returns; strangers do no harm;
+# and a cable that is configured in the end takes the place of one that has come by itself.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cables.sh"

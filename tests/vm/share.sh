@@ -10,7 +10,7 @@
 # Under the instruction counter what else the machine does has no effect.
 #
 # Of what sib reaches without loss at least half must be left at 1 % of loss, and a
-# fifth at 5 %; under reordering all runs must come to their end.
+# fifth at 5 %; all runs of sib must come to their end, those under reordering too.
 #
 #     share.sh [ROUNDS [VERB...]]
 

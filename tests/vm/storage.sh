@@ -6,7 +6,8 @@
 # Storage of the first host, used by the others. The last one mounts a folder by NFS over
 # RDMA and compiles programs there, which become the same, byte for byte, as those that it
 # has made on its own; the second one has disks by iSER and by NVMe over RDMA, whose blocks
-# are verified, also while the port of the first host is down for ten seconds.
+# are verified, those of the latter also while the port of the first host is down for ten
+# seconds.
 #
 #     storage.sh module|opensm
 

@@ -48,7 +48,7 @@ datapath() {
 	esac
 }
 
-# no_objects [NAME]: waits until no program has a queue pair, CQ, MR or PD left.
+# no_objects: waits until no program has a queue pair, CQ, MR or PD left.
 no_objects() {
 	within 20 user_objects_gone || {
 		rdma resource show

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What tests share in which sib_cm sees to connections of ib_cm. Sourced after rails.sh.
+# What tests share in which sib_cm sees to connections of ib_cm. Sourced after ip.sh and cm.sh, and after
+# rails.sh if ports are cut off.
 
 SEEN=/sys/kernel/debug/sib_cm/watched
 POLICY=/sys/kernel/config/sib_cm

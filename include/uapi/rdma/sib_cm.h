@@ -5,6 +5,11 @@
  * An identifier is a number that belongs to the open file. Each ioctl takes one structure. What is reserved, and
  * what lies beyond the length given, must be zero. LIDs, GUIDs and service IDs are in the order of the host, GIDs
  * are as on the wire. Times are codes: 4.096 us * 2^code.
+ *
+ * Private data are given with their length, which is at most what the message has room for: 92 bytes in REQ, 222 in
+ * MRA, 148 in REJ and APR, 196 in REP, 224 in RTU and DREP, 220 in DREQ, 168 in LAP, 216 in SIDR_REQ, 136 in SIDR_REP.
+ * The event of a message has all of that room, and its length, since no message tells how much of it the peer has
+ * filled: the rest is zero.
  */
 #ifndef SIB_CM_H
 #define SIB_CM_H
@@ -37,7 +42,7 @@ struct sib_cm_path {
 struct sib_cm_create_id {
 	__u64 uid;
 	__u64 guid;
-	/* Returned. */
+	/* 0, and returned. */
 	__u32 id;
 	__u32 reserved;
 };
@@ -84,8 +89,8 @@ enum sib_cm_kind {
 };
 
 /*
- * LISTEN: EADDRINUSE if somebody does; EACCES for a service ID of rdma_cm or SDP, or one that ib_cm gives away (whose
- * first byte is 2, but for 0x02ff).
+ * LISTEN: EADDRINUSE if somebody does, on whichever HCA; EACCES for a service ID of rdma_cm or SDP, or one that ib_cm
+ * gives away (whose first byte is 2, but for 0x02ff).
  */
 struct sib_cm_listen {
 	__u64 service_id;
@@ -173,7 +178,10 @@ struct sib_cm_send_lap {
 	__u8 private_data[168];
 };
 
-/* SEND_APR: answers the LAP of this generation; ESTALE if a newer one has come. */
+/*
+ * SEND_APR: answers the LAP of this generation; ESTALE if another one waits for an answer, EINVAL if none does: the
+ * manager may have answered this one, or a newer one, by itself.
+ */
 struct sib_cm_send_apr {
 	__u32 id;
 	__u32 generation;
@@ -224,8 +232,9 @@ struct sib_cm_send_sidr_rep {
 /*
  * INIT_QP_ATTR: what to set in the queue pair of a connection for it to go to attr.qp_state: 1 (INIT), 2 (RTR) or
  * 3 (RTS), as in enum ibv_qp_state. All else of `attr` must be 0, and is returned; qp_attr_mask says what counts.
- * EINVAL if that is not known yet. If there has been a LAP, 3 stands for the alternate path of it, with REARM:
- * before SEND_APR, and after APR_RECEIVED; but not before the queue pair has been in RTS.
+ * EINVAL if that is not known yet, or the path does not begin here any more; ENOENT if its port is not in the
+ * partition. If there has been a LAP, 3 stands for the alternate path of it, with REARM: before SEND_APR, and after
+ * APR_RECEIVED; but not before the queue pair has been in RTS.
  */
 struct sib_cm_init_qp_attr {
 	__u32 id;
