@@ -474,6 +474,22 @@ fn the_lower_guid_is_the_master_and_the_other_takes_over() {
     }
 }
 
+/// Room for less than a ring of 40 switches.
+const FEW: nodes::Limits = nodes::Limits {
+    nodes: 64,
+    switches: 8,
+    ports: 512,
+    lids: 64,
+    mlids: 0,
+};
+
+/// Of a manager at a switch that gives way to one with more room.
+fn modest(world: &World, switch: usize) -> Config {
+    let mut config = Config::new(guid_of(world, switch));
+    config.gives_way = true;
+    config
+}
+
 /// A subnet manager whose storage is too small takes over, and waits for one with more: the subnet stays as it is.
 #[test]
 fn who_finds_no_room_gives_way() {
@@ -497,15 +513,7 @@ fn who_finds_no_room_gives_way() {
         ends.map(|at| world.lid(at)).collect()
     };
     let before = (own(&world), ways(&world));
-    let mut config = Config::new(guid_of(&world, 20));
-    config.gives_way = true;
-    let small = nodes::Limits {
-        nodes: 64,
-        switches: 8,
-        ports: 512,
-        lids: 64,
-        mlids: 0,
-    };
+    let (config, small) = (modest(&world, 20), FEW);
     let seat = world.seat((20, 0), manager(config, small));
     world.unseat(0);
     world.pass(millis(10_000));
@@ -548,16 +556,12 @@ fn who_is_handed_what_it_has_no_room_for_gives_way() {
     let (mut world, _) = ring(40, 1).managed();
     world.settle(LIMIT);
     world.unseat(0);
-    let mut config = Config::new(guid_of(&world, 20));
-    config.gives_way = true;
-    let small = nodes::Limits {
-        nodes: 64,
-        switches: 8,
-        ports: 512,
-        lids: 64,
+    let few = nodes::Limits {
         mlids: nodes::MLIDS,
+        ..FEW
     };
-    let seat = world.seat((20, 0), manager(config, small));
+    let small = manager(modest(&world, 20), few);
+    let seat = world.seat((20, 0), small);
     world.pass(millis(1_000));
     let before = writes(&world);
     let mut handover = [0; 256];
@@ -594,15 +598,7 @@ fn who_has_no_room_for_lids_gives_way() {
     };
     let before = own(&world);
     assert!(before.iter().any(|lid| lid.get() >= 64));
-    let mut config = Config::new(guid_of(&world, 20));
-    config.gives_way = true;
-    let small = nodes::Limits {
-        nodes: 64,
-        switches: 8,
-        ports: 512,
-        lids: 64,
-        mlids: 0,
-    };
+    let (config, small) = (modest(&world, 20), FEW);
     let seat = world.seat((20, 0), manager(config, small));
     world.pass(millis(10_000));
     assert_eq!(own(&world), before);

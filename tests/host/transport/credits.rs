@@ -250,24 +250,29 @@ fn an_announcement_after_the_end_is_none() {
     assert!(two.poll_all(0).is_empty());
 }
 
-/// A READ that was cut after a loss counts more than once at the peer.
-#[test]
-fn the_numbers_agree_again_when_all_is_acknowledged() {
-    let [mut one, mut two] = pair(|_| {});
-    recvs(&mut two, 1);
-    post(&mut one, 0, SendOp::Read, 10 * 256);
+/// Reads what is lost at first, and is asked for in small parts then. Returns when that was.
+fn read_in_parts(one: &mut Node, two: &mut Node) -> Instant {
+    post(one, 0, SendOp::Read, 10 * 256);
     one.poll_all(0);
-    // Lost; what follows is asked for in small parts.
-    let mut now = one.qp.next_deadline().unwrap();
+    let now = one.qp.next_deadline().unwrap();
     one.qp.on_timeout(now, &mut one.host);
     let mut requests = 0;
     while one.host.sent.is_empty() {
         let packets = one.poll_all(now.nanos());
         requests += packets.len();
-        deliver(&mut two, &packets);
-        deliver(&mut one, &two.poll_all(0));
+        deliver(two, &packets);
+        deliver(one, &two.poll_all(0));
     }
     assert!(requests > 1);
+    now
+}
+
+/// A READ that was cut after a loss counts more than once at the peer.
+#[test]
+fn the_numbers_agree_again_when_all_is_acknowledged() {
+    let [mut one, mut two] = pair(|_| {});
+    recvs(&mut two, 1);
+    read_in_parts(&mut one, &mut two);
     post(&mut one, 1, SendOp::Send, 10);
     exchange(&mut one, &mut two);
     assert_eq!(one.host.sent.len(), 2);
@@ -276,7 +281,7 @@ fn the_numbers_agree_again_when_all_is_acknowledged() {
         post(&mut one, wr_id, SendOp::Send, 10);
     }
     assert_eq!(one.poll_all(0).len(), 1);
-    now = one.qp.next_deadline().unwrap();
+    let now = one.qp.next_deadline().unwrap();
     one.qp.on_timeout(now, &mut one.host);
     assert_eq!(one.poll_all(now.nanos()).len(), 1);
 }
@@ -285,18 +290,7 @@ fn the_numbers_agree_again_when_all_is_acknowledged() {
 #[test]
 fn the_numbers_agree_again_with_an_answer() {
     let [mut one, mut two] = pair(|_| {});
-    post(&mut one, 0, SendOp::Read, 10 * 256);
-    one.poll_all(0);
-    let now = one.qp.next_deadline().unwrap();
-    one.qp.on_timeout(now, &mut one.host);
-    let mut requests = 0;
-    while one.host.sent.is_empty() {
-        let packets = one.poll_all(now.nanos());
-        requests += packets.len();
-        deliver(&mut two, &packets);
-        deliver(&mut one, &two.poll_all(0));
-    }
-    assert!(requests > 1);
+    let now = read_in_parts(&mut one, &mut two);
     // There is no receive: one message asks, and no second one.
     for wr_id in 1..4 {
         post(&mut one, wr_id, SendOp::Send, 10);
