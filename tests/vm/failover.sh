@@ -195,6 +195,7 @@ wrong 2 "-p: '9' will not do" connect -p 9 sib0 1 fe80::1
 wrong 2 "LID: '65537' will not do" connect sib0 65537 fe80::1
 wrong 2 "LID: '1x' will not do" connect sib0 1x fe80::1
 wrong 2 "LID: no port has 0" connect sib0 0 fe80::1
+wrong 2 "GID: 'fe80::g' will not do" connect sib0 1 fe80::g
 wrong 2 "at least 0.1 s apart" top -i 0.05
 # shellcheck disable=SC2046 # two words
 wrong 1 "rejected: there is no such service (reason 8)" connect -s 1 sib0 $(at 1)

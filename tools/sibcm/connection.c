@@ -312,7 +312,7 @@ static int send_some(struct side *side, uint64_t count, double interval)
 						      1000;
 }
 
-void ping(struct side *side, int port, uint16_t lid, const char *gid,
+void ping(struct side *side, int port, uint16_t lid, const struct in6_addr *gid,
 	  uint64_t count, double interval)
 {
 	struct sib_cm_send dreq = { .id = side->id };
@@ -324,8 +324,7 @@ void ping(struct side *side, int port, uint16_t lid, const char *gid,
 		die("the device has ports 1 to %d, not %d", side->ours.count,
 		    port);
 	side->theirs.port[port - 1].lid = htobe16(lid);
-	if (inet_pton(AF_INET6, gid, side->theirs.port[port - 1].gid) != 1)
-		die("no GID: %s", gid);
+	memcpy(side->theirs.port[port - 1].gid, gid, sizeof(*gid));
 	to_init(side, port);
 	send_req(side);
 	while (!side->is_connected)

@@ -9,6 +9,7 @@
 
 #include "sibcm.h"
 
+#include <arpa/inet.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,6 +93,16 @@ static uint64_t number(const char *option, const char *text, uint64_t most)
 	exit(2);
 }
 
+static struct in6_addr gid_of(const char *text)
+{
+	struct in6_addr gid;
+
+	if (inet_pton(AF_INET6, text, &gid) == 1)
+		return gid;
+	fprintf(stderr, "sibcm: GID: '%s' will not do\n", text);
+	exit(2);
+}
+
 static double seconds(const char *text)
 {
 	char *end;
@@ -134,6 +145,7 @@ int main(int argc, char **argv)
 			     .ack_timeout = ACK_TIMEOUT };
 	const char *command = argc > 1 ? argv[1] : "";
 	uint64_t count = UINT64_MAX, size = MESSAGE, lid;
+	struct in6_addr gid;
 	double interval = 1;
 	int option, port = 1, left;
 
@@ -200,11 +212,12 @@ int main(int argc, char **argv)
 			fprintf(stderr, "sibcm: LID: no port has 0\n");
 			return 2;
 		}
+		gid = gid_of(argv[2]);
 		if (!give_orders(argv + 3, left - 3))
 			return 2;
 		open_side(&side, argv[0]);
 		make_buffers(&side, size);
-		ping(&side, port, lid, argv[2], count, interval);
+		ping(&side, port, lid, &gid, count, interval);
 	} else if (!strcmp(command, "show") && left == 0) {
 		show();
 	} else if (!strcmp(command, "top") && left == 0) {

@@ -3,6 +3,7 @@
 #define SIBCM_H
 
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
 #include <rdma/sib_cm.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -143,7 +144,7 @@ void on_established(struct side *side);
 int offer(struct side *side, const struct sib_cm_path *path);
 void listen_for_one(struct side *side);
 /* Connects the port, and sends that many messages. */
-void ping(struct side *side, int port, uint16_t lid, const char *gid,
+void ping(struct side *side, int port, uint16_t lid, const struct in6_addr *gid,
 	  uint64_t count, double interval);
 
 /* orders.c: takes orders down; false, with a message, if they are none. */
