@@ -8,12 +8,13 @@ use kernel::container_of;
 use kernel::cpu::CpuId;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
+    Acquire,
     Atomic,
     Full,
     Relaxed, //
 };
 
-/// How long one softirq works, in nanoseconds. Others get a turn before the next.
+/// How long a work item, or who has found nobody at it, works at a time, in nanoseconds.
 const LONGEST_NS: u64 = 1_000_000;
 
 /// Things that are done in one go.
@@ -21,6 +22,10 @@ const AT_ONCE: u32 = 16;
 
 /// Who comes in less than the fourth part of the time that the last things have taken comes at once.
 const GAP_SHIFT: u32 = 2;
+
+/// If so many things in a row have been brought by another processor, the next ones are done there: more than it brings
+/// before one that is at it sees again what it gets itself.
+const STRAYS: u32 = 64;
 
 /// What a [`Backlog`] is of.
 ///
@@ -37,9 +42,13 @@ pub(super) unsafe trait Serve {
 }
 
 /// Things to do, of which somebody else keeps the queue. They are done in the order of that, by one context at a time:
-/// the one that found nobody at it, or the work item.
+/// the one that found nobody at it, or a work item.
 ///
-/// The owner cancels it before it goes.
+/// Who goes on for long does so where things are brought. Otherwise a processor that has once been at it would be for good,
+/// if another one brings more all the time, and do the work of both. What it has sent may wait there still, and be
+/// overtaken: that is rare, and happens with every task that changes processors, too.
+///
+/// The owner ends it before it goes.
 #[pin_data]
 pub(super) struct Backlog<T> {
     #[pin]
@@ -51,8 +60,18 @@ pub(super) struct Backlog<T> {
     took: Atomic<u64>,
     /// The last ones were several.
     crowded: Atomic<bool>,
+    /// The processor that is at it, or was.
+    at: Atomic<u32>,
+    /// Which other one has brought the last things, and how many in a row.
+    elsewhere: Atomic<u32>,
+    strays: Atomic<u32>,
+    /// A work item that is queued while it runs stays on its processor. So each queues the other one.
     #[pin]
-    work: Item,
+    even: Item,
+    #[pin]
+    odd: Item,
+    /// Whether that is the next one to be queued.
+    is_odd: Atomic<bool>,
 }
 
 impl<T: Serve> Backlog<T> {
@@ -67,19 +86,40 @@ impl<T: Serve> Backlog<T> {
             done: Atomic::new(0),
             took: Atomic::new(0),
             crowded: Atomic::new(false),
-            work <- Item::new(Self::resume, NAME, class),
+            at: Atomic::new(0),
+            elsewhere: Atomic::new(0),
+            strays: Atomic::new(0),
+            even <- Item::new(Self::resume_even, NAME, class),
+            odd <- Item::new(Self::resume_odd, NAME, class),
+            is_odd: Atomic::new(false),
         })
     }
 
-    /// How many are due.
+    /// How many are due, and in the queue.
     pub(super) fn len(&self) -> u32 {
-        self.due.load(Relaxed)
+        self.due.load(Acquire)
     }
 
-    /// One more is in the queue. Whether nobody is at it: then the caller is, by [`Self::gather`] or [`Self::leave_to`].
+    /// One more is in the queue, of which `cpu` tells. Whether nobody is at it: then the caller is, by
+    /// [`Self::gather`] or [`Self::leave_to`].
     #[must_use]
-    pub(super) fn add(&self) -> bool {
+    pub(super) fn add(&self, cpu: CpuId) -> bool {
+        if self.at.load(Relaxed) == cpu.as_u32() {
+            self.strays.store(0, Relaxed);
+        } else if self.elsewhere.load(Relaxed) == cpu.as_u32() {
+            self.strays.fetch_add(1, Relaxed);
+        } else {
+            self.elsewhere.store(cpu.as_u32(), Relaxed);
+            self.strays.store(1, Relaxed);
+        }
         self.due.fetch_add(1, Full) == 0
+    }
+
+    /// The processor that is to go on.
+    fn home(&self) -> CpuId {
+        let elsewhere = CpuId::from_u32(self.elsewhere.load(Relaxed));
+        let strays = self.strays.load(Relaxed) >= STRAYS;
+        elsewhere.filter(|_| strays).unwrap_or_else(CpuId::current)
     }
 
     /// Does what is due, or has the work item do it together with what comes until then, if things come at once.
@@ -108,6 +148,11 @@ impl<T: Serve> Backlog<T> {
     ///
     /// Called in a softirq with no lock held and interrupts on, by who is at it.
     unsafe fn drain(&self) {
+        let here = CpuId::current().as_u32();
+        if self.at.load(Relaxed) != here {
+            self.at.store(here, Relaxed);
+            self.strays.store(0, Relaxed);
+        }
         let begun = crate::time::now_ns();
         let end = begun.saturating_add(LONGEST_NS);
         let mut total: u32 = 0;
@@ -128,33 +173,86 @@ impl<T: Serve> Backlog<T> {
             }
         }
         // SAFETY: Who has called is at it still.
-        unsafe { self.leave_to(CpuId::current()) };
+        unsafe { self.leave_to(self.home()) };
     }
 
-    /// Leaves what is due to the work item, in a softirq of `cpu`, or of the running processor if that has gone.
+    /// Leaves what is due to a work item, in a softirq of `cpu`, or of the running processor if that has gone.
     ///
     /// # Safety
     ///
-    /// Called by who is at it. The backlog stays in place until it has been [cancelled](Self::cancel).
+    /// Called by who is at it, and is not from now on. The backlog stays in place until it has [ended](Self::end).
     pub(super) unsafe fn leave_to(&self, cpu: CpuId) {
+        let is_odd = self.is_odd.load(Relaxed);
+        self.is_odd.store(!is_odd, Relaxed);
+        let next = if is_odd { &self.odd } else { &self.even };
         // SAFETY: Stays in place by the promise above; its function is called for who is at it.
-        unsafe { self.work.queue_bh(cpu) };
+        unsafe { next.queue_bh(cpu) };
     }
 
-    /// Has the work item end. May sleep. Nobody adds anything any more.
-    pub(super) fn cancel(&self) {
-        self.work.cancel();
+    /// Has the work items end, whatever is due. May sleep. Nobody adds anything any more.
+    pub(super) fn end(&self) {
+        self.even.disable();
+        self.odd.disable();
     }
 
     /// What the work queue calls.
     ///
     /// # Safety
     ///
-    /// `work` is the item of a live backlog, to which [`Self::leave_to`] has left what is due.
-    unsafe extern "C" fn resume(work: *mut bindings::work_struct) {
+    /// `work` is [`Self::even`] of a live backlog, to which [`Self::leave_to`] has left what is due.
+    unsafe extern "C" fn resume_even(work: *mut bindings::work_struct) {
         // SAFETY: `work` is that field by the promise above.
-        let backlog = unsafe { &*container_of!(Item::of(work), Self, work) };
+        let backlog = unsafe { &*container_of!(Item::of(work), Self, even) };
         // SAFETY: The queue works in softirqs. Who has queued the item was at it, and left it to this.
         unsafe { backlog.drain() };
+    }
+
+    /// The same.
+    ///
+    /// # Safety
+    ///
+    /// `work` is [`Self::odd`] of such a backlog.
+    unsafe extern "C" fn resume_odd(work: *mut bindings::work_struct) {
+        // SAFETY: As above.
+        let backlog = unsafe { &*container_of!(Item::of(work), Self, odd) };
+        // SAFETY: As above.
+        unsafe { backlog.drain() };
+    }
+}
+
+#[cfg(CONFIG_KUNIT = "y")]
+#[kernel::macros::kunit_tests(sib_rdma_backlog)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    // SAFETY: There is nothing to share.
+    unsafe impl Serve for Nothing {
+        unsafe fn serve(&self, _count: u32) {}
+    }
+
+    #[test]
+    fn who_goes_on_does_so_where_things_are_brought() -> Result {
+        let backlog = KBox::pin_init(Backlog::new(Nothing), GFP_KERNEL)?;
+        let (here, there) = (CpuId::from_u32(0), CpuId::from_u32(1));
+        let (Some(here), Some(there)) = (here, there) else {
+            return Ok(());
+        };
+        let moves = |backlog: &Backlog<_>| backlog.strays.load(Relaxed) >= STRAYS;
+        assert!(backlog.add(here));
+        for _ in 1..STRAYS {
+            assert!(!backlog.add(there) && !moves(&backlog));
+        }
+        assert!(!backlog.add(here));
+        for _ in 0..STRAYS {
+            assert!(!moves(&backlog) && !backlog.add(there));
+        }
+        assert!(moves(&backlog));
+        assert_eq!(backlog.home().as_u32(), there.as_u32());
+        // A third one.
+        backlog.at.store(2, Relaxed);
+        assert!(!backlog.add(here) && !moves(&backlog));
+        Ok(())
     }
 }

@@ -120,8 +120,8 @@ impl<R: Receive> Lanes<R> {
             return Err(EAGAIN);
         }
         lane.of.put(packet, path);
-        if lane.add() {
-            // SAFETY: Nobody was at it, and the owner of the lane cancels it.
+        if lane.add(cpu) {
+            // SAFETY: Nobody was at it, and the owner of the lane ends it.
             unsafe { lane.leave_to(cpu) };
         }
         Ok(())
@@ -136,7 +136,7 @@ impl<R: Receive> Lanes<R> {
     /// Has nothing be sent any more, and drops what waits. May sleep. Nobody adds anything any more.
     pub(super) fn close(&self) {
         for lane in &self.0 {
-            lane.cancel();
+            lane.end();
             while lane.of.take().is_some() {}
         }
     }

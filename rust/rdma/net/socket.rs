@@ -161,7 +161,7 @@ where
     let hook = unsafe { sib_bindings::sib_helper_udp_user_data(sk) };
     // SAFETY: A socket points to its hook until that is about to go, and a grace period longer.
     if let Some(hook) = unsafe { hook.cast::<Backlog<Hook<A>>>().as_ref() } {
-        if hook.add() {
+        if hook.add(CpuId::current()) {
             // SAFETY: In a softirq; nobody was at it. The socket outlives the grace period as the hook does.
             unsafe { hook.gather() };
         }
@@ -177,7 +177,7 @@ where
 ///
 /// `sk` is a live socket of which this is the only owner. It points to `hook`, which is pinned and of which this is
 /// the only owner too. The hook is not used any more when the socket no longer points to it, a grace period has
-/// passed, and its work item is cancelled.
+/// passed, and its backlog has ended.
 pub struct UdpSocket<A: Anchor>
 where
     <A as Deref>::Target: Receive + Sized,
@@ -349,7 +349,7 @@ where
         // SAFETY: Callable in a task. After it nobody announces anything any more.
         unsafe { bindings::synchronize_rcu() };
         // SAFETY: The hook is ours by the invariant.
-        unsafe { self.hook.as_ref() }.cancel();
+        unsafe { self.hook.as_ref() }.end();
         self.lanes.close();
         // SAFETY: Live and ours by the invariant, and in use by nobody else.
         unsafe { sib_bindings::sib_helper_udp_close(self.sk.as_ptr()) };

@@ -59,11 +59,17 @@ impl Item {
     ///
     /// # Safety
     ///
-    /// It stays in place until it has run or has been [cancelled](Self::cancel). Its function may be called so.
+    /// It stays in place until it has run, or has been [cancelled](Self::cancel) or [disabled](Self::disable). Its function may be called so.
     pub(crate) unsafe fn queue_bh(&self, cpu: CpuId) {
         // SAFETY: The queue exists always, and works in softirqs. The item is initialised by the invariant; the rest is
         // promised by the caller.
         unsafe { sib_bindings::sib_helper_queue_bh(cpu.into(), self.get()) };
+    }
+
+    /// Takes it off its queue, or waits until it has run. It is not queued any more, whoever tries. May sleep.
+    pub(crate) fn disable(&self) {
+        // SAFETY: The item is initialised by the invariant.
+        unsafe { bindings::disable_work_sync(self.get()) };
     }
 
     /// Takes it off its queue, or waits until it has run. Returns whether it was taken off. May sleep.
