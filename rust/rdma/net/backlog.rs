@@ -23,8 +23,8 @@ const AT_ONCE: u32 = 16;
 /// Who comes in less than the fourth part of the time that the last things have taken comes at once.
 const GAP_SHIFT: u32 = 2;
 
-/// If so many things in a row have been brought by another processor, the next ones are done there: more than it brings
-/// before one that is at it sees again what it gets itself.
+/// If so many things are due, and so many in a row have been brought by another processor, the next ones are done there:
+/// more than it brings before one that is at it sees again what it gets itself.
 const STRAYS: u32 = 64;
 
 /// What a [`Backlog`] is of.
@@ -118,8 +118,8 @@ impl<T: Serve> Backlog<T> {
     /// The processor that is to go on.
     fn home(&self) -> CpuId {
         let elsewhere = CpuId::from_u32(self.elsewhere.load(Relaxed));
-        let strays = self.strays.load(Relaxed) >= STRAYS;
-        elsewhere.filter(|_| strays).unwrap_or_else(CpuId::current)
+        let moves = self.strays.load(Relaxed) >= STRAYS && self.len() >= STRAYS;
+        elsewhere.filter(|_| moves).unwrap_or_else(CpuId::current)
     }
 
     /// Does what is due, or has the work item do it together with what comes until then, if things come at once.
