@@ -115,11 +115,10 @@ impl<T: Serve> Backlog<T> {
         self.due.fetch_add(1, Full) == 0
     }
 
-    /// The processor that is to go on.
-    fn home(&self) -> CpuId {
-        let elsewhere = CpuId::from_u32(self.elsewhere.load(Relaxed));
+    /// The processor that is to go on, if that is another one.
+    fn successor(&self) -> Option<CpuId> {
         let moves = self.strays.load(Relaxed) >= STRAYS && self.len() >= STRAYS;
-        elsewhere.filter(|_| moves).unwrap_or_else(CpuId::current)
+        CpuId::from_u32(self.elsewhere.load(Relaxed)).filter(|_| moves)
     }
 
     /// Does what is due, or has the work item do it together with what comes until then, if things come at once.
@@ -173,7 +172,7 @@ impl<T: Serve> Backlog<T> {
             }
         }
         // SAFETY: Who has called is at it still.
-        unsafe { self.leave_to(self.home()) };
+        unsafe { self.leave_to(self.successor().unwrap_or_else(CpuId::current)) };
     }
 
     /// Leaves what is due to a work item, in a softirq of `cpu`, or of the running processor if that has gone.
@@ -239,20 +238,26 @@ mod tests {
         let (Some(here), Some(there)) = (here, there) else {
             return Ok(());
         };
-        let moves = |backlog: &Backlog<_>| backlog.strays.load(Relaxed) >= STRAYS;
+        let successor = |backlog: &Backlog<_>| backlog.successor().map(|cpu| cpu.as_u32());
         assert!(backlog.add(here));
         for _ in 1..STRAYS {
-            assert!(!backlog.add(there) && !moves(&backlog));
+            assert!(!backlog.add(there));
+            assert_eq!(successor(&backlog), None);
         }
         assert!(!backlog.add(here));
         for _ in 0..STRAYS {
-            assert!(!moves(&backlog) && !backlog.add(there));
+            assert_eq!(successor(&backlog), None);
+            assert!(!backlog.add(there));
         }
-        assert!(moves(&backlog));
-        assert_eq!(backlog.home().as_u32(), there.as_u32());
-        // A third one.
+        assert_eq!(successor(&backlog), Some(there.as_u32()));
+        // Fewer than that wait.
+        let due = backlog.due.xchg(STRAYS.saturating_sub(1), Full);
+        assert_eq!(successor(&backlog), None);
+        backlog.due.store(due, Relaxed);
+        // Another one brings something.
         backlog.at.store(2, Relaxed);
-        assert!(!backlog.add(here) && !moves(&backlog));
+        assert!(!backlog.add(here));
+        assert_eq!(successor(&backlog), None);
         Ok(())
     }
 }

@@ -59,7 +59,8 @@ impl Item {
     ///
     /// # Safety
     ///
-    /// It stays in place until it has run, or has been [cancelled](Self::cancel) or [disabled](Self::disable). Its function may be called so.
+    /// It stays in place until it has run, or has been [cancelled](Self::cancel) or [disabled](Self::disable). Its function
+    /// may be called so.
     pub(crate) unsafe fn queue_bh(&self, cpu: CpuId) {
         // SAFETY: The queue exists always, and works in softirqs. The item is initialised by the invariant; the rest is
         // promised by the caller.
