@@ -6,6 +6,10 @@
 //! overtake each other. The client is told later, by [`Cq::notify`], when no lock is held.
 
 use crate::{
+    breaks::{
+        Breaks,
+        Mark, //
+    },
     hca::Hca,
     qp::Qp,
     query::MAX_CQE,
@@ -161,6 +165,8 @@ pub(crate) struct Cq {
     due: Atomic<bool>,
     /// The client is to be told that the queue has overrun.
     failed: Atomic<bool>,
+    /// Since when it is in error.
+    pub(crate) mark: Mark,
     #[pin]
     state: LevelLock<State, CqLock>,
     _share: Share,
@@ -200,6 +206,7 @@ pub(crate) fn create(
         upcall,
         due: Atomic::new(false),
         failed: Atomic::new(false),
+        mark: Mark::new(),
         state <- LevelLock::new(state),
         _share: share,
     }))?;
@@ -326,7 +333,12 @@ impl Cq {
 
     /// Tells the client what there is to tell, and returns whether the queue has overrun just now: then its
     /// queue pairs have to go to the error state.
-    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
+    pub(crate) fn notify(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        breaks: &Breaks,
+    ) -> bool {
         if self.due.load(Relaxed) {
             // Nobody else tells the client of what is added meanwhile.
             irqs.undisturbed(cx, |cx, irqs| {
@@ -337,6 +349,7 @@ impl Cq {
         }
         let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
         if failed {
+            self.mark.set(breaks);
             self.upcall.error(cx, irqs);
         }
         failed

@@ -2,6 +2,7 @@
 
 //! A host channel adapter: what all verbs, the management agents and the fabric share.
 
+use crate::breaks::Breaks;
 use crate::convoy::Convoy;
 use crate::counters::Counters;
 use crate::debug;
@@ -137,6 +138,9 @@ pub(crate) struct Hca {
     #[pin]
     pub(crate) relief: Relief,
     port_views: [PortView; MAX_PORTS as usize],
+    /// How its queue pairs get to know of queues in error.
+    #[pin]
+    pub(crate) breaks: Breaks,
     /// The way to tell ib_core of events.
     pub(crate) upcall: DeviceUpcall,
     /// Everything that changes.
@@ -242,6 +246,7 @@ impl Hca {
             ahs: Allowance::new(query::MAX_AH)?,
             convoy <- convoy,
             relief <- relief,
+            breaks <- Breaks::new(),
             upcall,
             port_views: [const { PortView::new() }; MAX_PORTS as usize],
             state <- LevelLock::new(state),

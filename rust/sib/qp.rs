@@ -37,7 +37,10 @@ pub(crate) use create::{
     create,
     destroy, //
 };
-pub(crate) use fail::flush_users;
+pub(crate) use fail::{
+    fail_bereft,
+    flush_users, //
+};
 pub(crate) use modify::{
     modify,
     query, //
@@ -54,6 +57,10 @@ pub(crate) use post::{
 };
 
 use crate::{
+    breaks::{
+        Breaks,
+        Since, //
+    },
     counters::{
         self,
         Counter, //
@@ -78,7 +85,6 @@ use env::{
     Surroundings,
     Withheld, //
 };
-use fail::fail_where;
 use kernel::{
     prelude::*,
     sync::{
@@ -216,6 +222,8 @@ pub(crate) struct Qp {
     sig_all: bool,
     cap: QpCap,
     qpn: Atomic<u32>,
+    /// When it came into use, to see whether a queue of it has broken meanwhile.
+    since: Since,
     /// Tells it from all other queue pairs that its protection domain ever had.
     serial: u64,
     /// Its port, and behind that the one of the alternate path; 0 for none.
@@ -430,9 +438,13 @@ impl Qp {
         }
     }
 
-    /// Whether it puts completions into `cq`.
-    pub(crate) fn uses(&self, cq: &Cq) -> bool {
-        core::ptr::eq(&*self.send_cq, cq) || core::ptr::eq(&*self.recv_cq, cq)
+    /// Whether a queue of it has broken since it came into use.
+    fn is_bereft(&self) -> bool {
+        let srq = self.srq.as_ref().map(|srq| &srq.mark);
+        [Some(&self.send_cq.mark), Some(&self.recv_cq.mark), srq]
+            .into_iter()
+            .flatten()
+            .any(|mark| self.since.has_broken(mark))
     }
 
     /// What the keys of its receives are of.
@@ -441,13 +453,6 @@ impl Qp {
             Some(srq) => &srq.pd,
             None => &self.pd,
         }
-    }
-
-    /// Whether it takes receives from `srq`.
-    fn takes_from(&self, srq: &Srq) -> bool {
-        self.srq
-            .as_ref()
-            .is_some_and(|own| core::ptr::eq(&**own, srq))
     }
 
     /// Has a worker transmit.
@@ -605,15 +610,16 @@ impl Qp {
                 self.upcall.heard(cx);
             }
         }
+        let breaks = &self.hca.breaks;
+        let mut broken = false;
         for cq in [&self.send_cq, &self.recv_cq] {
-            if cq.notify(cx, irqs) {
-                fail_where(cx, &self.hca, |qp| qp.uses(cq));
-            }
+            broken |= cq.notify(cx, irqs, breaks);
         }
         if let Some(srq) = &self.srq {
-            if srq.notify(cx, irqs) {
-                fail_where(cx, &self.hca, |qp| qp.takes_from(srq));
-            }
+            broken |= srq.notify(cx, irqs, breaks);
+        }
+        if broken {
+            Breaks::follow(&self.hca);
         }
     }
 }

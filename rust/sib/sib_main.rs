@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod ah;
+mod breaks;
 mod config;
 mod convoy;
 mod counters;

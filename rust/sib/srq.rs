@@ -5,6 +5,10 @@
 //! Source: IBA "Shared Receive Queue".
 
 use crate::{
+    breaks::{
+        Breaks,
+        Mark, //
+    },
     payload::MAX_SGE,
     pd::Pd,
     qp::recv::{
@@ -69,6 +73,8 @@ pub(crate) struct Srq {
     due: Atomic<bool>,
     /// The client is to be told that the queue is broken.
     failed: Atomic<bool>,
+    /// Since when it is in error.
+    pub(crate) mark: Mark,
     #[pin]
     state: LevelLock<State, SrqLock>,
     _share: Share,
@@ -106,6 +112,7 @@ pub(crate) fn create(
         max_sge,
         due: Atomic::new(false),
         failed: Atomic::new(false),
+        mark: Mark::new(),
         state <- LevelLock::new(state),
         _share: share,
     }? Error))?;
@@ -228,12 +235,18 @@ impl Srq {
 
     /// Tells the client what there is to tell, and returns whether the queue has broken just now: then its
     /// queue pairs have to go to the error state.
-    pub(crate) fn notify(&self, cx: &mut Cx<'_, Unlocked>, irqs: IrqsOn<'_>) -> bool {
+    pub(crate) fn notify(
+        &self,
+        cx: &mut Cx<'_, Unlocked>,
+        irqs: IrqsOn<'_>,
+        breaks: &Breaks,
+    ) -> bool {
         if self.due.load(Relaxed) && self.due.xchg(false, Relaxed) {
             self.upcall.event(cx, irqs, SrqEvent::LimitReached);
         }
         let failed = self.failed.load(Relaxed) && self.failed.xchg(false, Relaxed);
         if failed {
+            self.mark.set(breaks);
             self.upcall.event(cx, irqs, SrqEvent::Error);
         }
         failed

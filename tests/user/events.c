@@ -20,6 +20,7 @@
 #define RECVS 6
 #define CHAIN 100
 #define MANY 1500
+#define BROKEN 3000
 #define IDLE_ROUNDS 200
 #define READS 16
 #define FLUSHES 10
@@ -462,6 +463,79 @@ static void test_chain(const char *test)
 		check(!ibv_destroy_cq(cqs[i]), "%s: destroy_cq: %m", test);
 }
 
+/* The next event must be that a queue has overrun, whose context says that it has not; it does afterwards. */
+static void expect_overrun(const char *test)
+{
+	struct pollfd fd = { .fd = devices[0].context->async_fd,
+			     .events = POLLIN };
+	struct ibv_async_event event;
+	bool *has_overrun;
+
+	check(poll(&fd, 1, DUE_MS) == 1, "%s: no event", test);
+	check(!ibv_get_async_event(devices[0].context, &event),
+	      "%s: get_async_event: %m", test);
+	ibv_ack_async_event(&event);
+	check(event.event_type == IBV_EVENT_CQ_ERR, "%s: event '%s'", test,
+	      ibv_event_type_str(event.event_type));
+	has_overrun = event.element.cq->cq_context;
+	check(!*has_overrun, "%s: a queue has overrun twice", test);
+	*has_overrun = true;
+}
+
+/* How many milliseconds it takes until many queue pairs are in error, each with a queue of its own, which has room for
+ * what they flush or not. */
+static uint64_t breaks(const char *test, bool has_room)
+{
+	static struct ibv_cq *cqs[BROKEN];
+	static struct end ends[BROKEN];
+	static bool have_overrun[BROKEN];
+	struct ibv_recv_wr wr = { .wr_id = RECV };
+	uint64_t began;
+
+	for (int i = 0; i < BROKEN; i++) {
+		uint32_t depth;
+
+		have_overrun[i] = false;
+		cqs[i] = ibv_create_cq(devices[0].context, 1, &have_overrun[i],
+				       NULL, 0);
+		check(cqs[i], "%s: create_cq: %m", test);
+		depth = cqs[i]->cqe + !has_room;
+		ends[i] = (struct end){ .device = &devices[0],
+					.type = IBV_QPT_RC };
+		ends[i].qp = qp_on(cqs[i], depth);
+		end_to_init(&ends[i], &default_path);
+		for (uint32_t k = 0; k < depth; k++)
+			post_recv(&ends[i], &wr);
+	}
+	began = now_ms();
+	for (int i = 0; i < BROKEN; i++)
+		end_to(&ends[i], IBV_QPS_ERR);
+	for (int i = 0; !has_room && i < BROKEN; i++)
+		expect_overrun(test);
+	began = now_ms() - began;
+	expect_event(test, &devices[0], -1);
+	for (int i = 0; i < BROKEN; i++)
+		check(!ibv_destroy_qp(ends[i].qp) && !ibv_destroy_cq(cqs[i]),
+		      "%s: destroy: %m", test);
+	return began;
+}
+
+/* To find the queue pairs of each of many queues that overrun takes one look at all of them, and not one for each. */
+static void test_many_overruns(const char *test)
+{
+	uint64_t kept, lost;
+	int tries = 0;
+
+	do {
+		kept = breaks(test, true);
+		lost = breaks(test, false);
+	} while (lost >= 3 * kept + 100 && ++tries < TRIES);
+	check(tries < TRIES,
+	      "%s: %d queue pairs take %llu ms, and %llu ms if their queues overrun, %d times",
+	      test, BROKEN, (unsigned long long)kept,
+	      (unsigned long long)lost, tries);
+}
+
 /* How many milliseconds it takes until a receive of each of many queue pairs in error, with `cq`, has been flushed so
  * often. */
 static uint64_t flushes(const char *test, struct ibv_cq *cq)
@@ -721,6 +795,7 @@ static const struct {
 	{ "wrong requests", test_request_errors },
 	{ "completion queue overrun", test_cq_overrun },
 	{ "chain of overruns", test_chain },
+	{ "many overruns", test_many_overruns },
 	{ "lost completions", test_lost },
 	{ "queue pair of an overrun queue", test_latecomer },
 	{ "limit of a shared receive queue", test_srq_limit },

@@ -22,6 +22,7 @@ use super::{
     State, //
 };
 use crate::{
+    breaks::Since,
     driver::Sib,
     hca::Hca,
     mcast,
@@ -153,6 +154,7 @@ pub(crate) fn create(
         sig_all: init.sig_all,
         cap,
         qpn: Atomic::new(0),
+        since: Since::new(),
         serial: pd.serial(),
         port: Atomic::new(port),
         state <- LevelLock::new(state),

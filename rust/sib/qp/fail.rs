@@ -4,7 +4,8 @@
 
 use super::{
     leave::settle,
-    Qp, //
+    Qp,
+    State, //
 };
 use crate::{
     hca::Hca,
@@ -20,9 +21,28 @@ use proto::transport::{
 use rdma::sync::{
     Cx,
     Held,
+    Off,
+    QpLock,
     Sleepable,
     Unlocked, //
 };
+
+impl State {
+    /// See [`Qp::fail`].
+    fn fail(&mut self, qp: &Qp, cx: Cx<'_, QpLock, Off>, event: Option<QpEvent>) -> bool {
+        if matches!(self.machine.state(), QpState::Reset | QpState::Err) {
+            return false;
+        }
+        self.with_machine(qp, cx, Source::Bytes(&[]), |machine, env| {
+            machine.to_error(env);
+            if let Some(event) = event {
+                env.event(event);
+            }
+        });
+        qp.watch(self);
+        true
+    }
+}
 
 impl Qp {
     /// Moves the queue pair to the error state for a reason of the device's, unless it is there already or has
@@ -30,25 +50,37 @@ impl Qp {
     fn fail(&self, cx: &mut Cx<'_, Unlocked>, event: Option<QpEvent>) -> bool {
         let mut guard = cx.lock(&self.state);
         let (state, cx) = guard.split();
-        if matches!(state.machine.state(), QpState::Reset | QpState::Err) {
-            return false;
-        }
-        state.with_machine(self, cx, Source::Bytes(&[]), |machine, env| {
-            machine.to_error(env);
-            if let Some(event) = event {
-                env.event(event);
-            }
-        });
-        self.watch(state);
-        true
+        state.fail(self, cx, event)
     }
 
     /// The same for a queue in error. What comes of it is told by a worker, which also flushes.
     pub(super) fn fail_and_flush(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>) {
         if qp.fail(cx, Some(QpEvent::Fatal)) {
-            if let Some(qp) = qp.try_clone() {
-                Self::schedule(qp);
+            Self::schedule_again(qp);
+        }
+    }
+
+    /// The same if a queue of it has broken since it came into use.
+    fn fail_bereft(qp: &Held<Self>, cx: &mut Cx<'_, Unlocked>) {
+        let failed = {
+            let mut guard = cx.lock(&qp.state);
+            let (state, cx) = guard.split();
+            // It may have come into use again meanwhile.
+            if !qp.is_bereft() {
+                return;
             }
+            // In a state of error it is concerned no more.
+            qp.since.renew(&qp.hca.breaks);
+            state.fail(qp, cx, Some(QpEvent::Fatal))
+        };
+        if failed {
+            Self::schedule_again(qp);
+        }
+    }
+
+    fn schedule_again(qp: &Held<Self>) {
+        if let Some(qp) = qp.try_clone() {
+            Self::schedule(qp);
         }
     }
 }
@@ -97,13 +129,12 @@ fn for_each(
     }
 }
 
-/// Moves queue pairs to the error state because a queue of theirs is in error (IBA "Completion Queue Errors",
-/// "Shared Receive Queue Errors").
+/// Moves those queue pairs of `hca` to the error state that have a queue which has broken since they came into use.
 ///
 /// What comes of it is told by workers: it may lead to an error of another queue, and so on, as far as clients
 /// like to chain queues and queue pairs.
-pub(super) fn fail_where(cx: &mut Cx<'_, Unlocked>, hca: &Hca, concerned: impl Fn(&Qp) -> bool) {
-    for_each(cx, hca, concerned, |cx, qp| Qp::fail_and_flush(&qp, cx));
+pub(crate) fn fail_bereft(cx: &mut Cx<'_, Unlocked>, hca: &Hca) {
+    for_each(cx, hca, Qp::is_bereft, |cx, qp| Qp::fail_bereft(&qp, cx));
 }
 
 /// Completes the work of all queue pairs of programs, whose device goes, by flushing it. They find that in their

@@ -498,6 +498,9 @@ fn change(
         state.attr = before;
         return Err(errno(error));
     }
+    if from == QpState::Reset {
+        qp.since.renew(&qp.hca.breaks);
+    }
     match author {
         Author::Owner => state.is_managed |= manages(mask),
         Author::Manager(_) => state.is_lent = true,
