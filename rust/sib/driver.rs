@@ -94,10 +94,6 @@ use rdma::sync::{
     Tracked,
     Unlocked, //
 };
-use wire::{
-    Gid,
-    Lid, //
-};
 
 /// The driver.
 pub(crate) enum Sib {}
@@ -389,8 +385,7 @@ impl Driver for Sib {
         mlid: u16,
     ) -> Result {
         let held = qp.hold().ok_or(EINVAL)?;
-        let (mgid, mlid) = (Gid::new(*mgid), Lid::new(mlid));
-        mcast::attach(&mut cx, s, &qp.hca, held, mgid, mlid)
+        mcast::attach(&mut cx, s, &qp.hca, held, mcast::Group::new(mgid, mlid))
     }
 
     fn detach_mcast(
@@ -400,7 +395,7 @@ impl Driver for Sib {
         mgid: &[u8; 16],
         mlid: u16,
     ) -> Result {
-        mcast::detach(&mut cx, &qp.hca, qp, Gid::new(*mgid), Lid::new(mlid))
+        mcast::detach(&mut cx, &qp.hca, qp, mcast::Group::new(mgid, mlid))
     }
 
     fn is_dedicated(dev: &Self::Device) -> bool {

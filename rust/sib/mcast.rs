@@ -9,15 +9,19 @@ use crate::{
     hca::Hca,
     qp::Qp, //
 };
-use kernel::prelude::*;
-use rdma::{
-    mem::BulkVec,
-    sync::{
-        Cx,
-        Held,
-        Sleepable,
-        Unlocked, //
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode,
+        RBTreeNodeReservation, //
     }, //
+};
+use rdma::sync::{
+    Cx,
+    Held,
+    Sleepable,
+    Unlocked, //
 };
 use wire::{
     Gid,
@@ -31,18 +35,44 @@ pub(crate) const MAX_MEMBERS: usize = 8192;
 /// The number of queue pairs that one group may have.
 pub(crate) const MAX_PER_GROUP: usize = 256;
 
-/// A queue pair in a group.
-struct Member {
-    /// Grows from member to member, so that a walk can go on where it stopped.
-    serial: u64,
-    gid: Gid,
-    lid: Lid,
-    qp: Held<Qp>,
+/// A group of a device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Group {
+    /// The LID that its packets go to.
+    pub(crate) lid: Lid,
+    /// The GID in their GRH.
+    pub(crate) gid: Gid,
 }
 
-/// The memberships of a device, in the order of `serial`.
+impl Group {
+    /// By the names that ib_core has for it.
+    pub(crate) fn new(mgid: &[u8; 16], mlid: u16) -> Self {
+        Self {
+            lid: Lid::new(mlid),
+            gid: Gid::new(*mgid),
+        }
+    }
+}
+
+/// Where a member stands: with its group, behind those that have joined before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    group: Group,
+    /// Grows from member to member, so that a walk can go on where it stopped.
+    serial: u64,
+}
+
+/// Less than the number of any member.
+const NOBODY: u64 = 0;
+
+/// A member in its place.
+type Member = RBTreeNode<Place, Held<Qp>>;
+
+/// The memberships of a device.
 pub(crate) struct Groups {
-    members: BulkVec<Member>,
+    members: RBTree<Place, Held<Qp>>,
+    /// How many there are.
+    count: usize,
     next: u64,
 }
 
@@ -57,46 +87,51 @@ pub(crate) struct Cursor {
 
 impl Groups {
     /// No members.
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            members: BulkVec::new(),
-            next: 1,
+            members: RBTree::new(),
+            count: 0,
+            next: NOBODY.wrapping_add(1),
         }
     }
 
-    /// The next member after `cursor` that a packet to `lid` and `gid` on `port` reaches: one whose queue pair is on
-    /// that port now.
+    /// The members of a group that have joined after the one with this number.
+    fn after(&self, group: Group, serial: u64) -> impl Iterator<Item = (u64, &Held<Qp>)> {
+        let next = move |serial: u64| {
+            let from = Place {
+                group,
+                serial: serial.wrapping_add(1),
+            };
+            let cursor = self.members.cursor_lower_bound(&from)?;
+            let place = *cursor.current().0;
+            let qp = self.members.get(&place)?;
+            (place.group == group).then_some((place.serial, qp))
+        };
+        core::iter::successors(next(serial), move |(serial, _)| next(*serial))
+    }
+
+    /// The next member after `cursor` that a packet to `group` on `port` reaches: one whose queue pair is on that port
+    /// now.
     pub(crate) fn next_member(
         &self,
         cursor: &mut Cursor,
         port: PortNum,
-        lid: Lid,
-        gid: Gid,
+        group: Group,
     ) -> Option<Held<Qp>> {
         let end = *cursor.end.get_or_insert(self.next);
-        let from = self.members.partition_point(|m| m.serial <= cursor.serial);
-        let member = self
-            .members
-            .get(from..)?
-            .iter()
-            .take_while(|m| m.serial < end)
-            .find(|m| m.qp.port() == port && m.lid == lid && m.gid == gid)?;
-        cursor.serial = member.serial;
-        member.qp.try_clone()
+        let (serial, qp) = self
+            .after(group, cursor.serial)
+            .take_while(|(serial, _)| *serial < end)
+            .find(|(_, qp)| qp.port() == port)?;
+        cursor.serial = serial;
+        qp.try_clone()
     }
 
-    /// Takes one membership of `qp` out, of the group if one is given. The last one has the table with it, since that is
-    /// charged to a member: it is to be dropped without the lock.
-    fn take(&mut self, qp: &Qp, group: Option<(Gid, Lid)>) -> Option<(Member, BulkVec<Member>)> {
-        let index = self.members.iter().position(|m| {
-            core::ptr::eq(&*m.qp, qp) && group.is_none_or(|(gid, lid)| m.gid == gid && m.lid == lid)
-        })?;
-        let member = self.members.remove(index).ok()?;
-        let table = match self.members.is_empty() {
-            true => core::mem::replace(&mut self.members, BulkVec::new()),
-            false => BulkVec::new(),
-        };
-        Some((member, table))
+    /// Takes a member out. It is to be dropped without the lock.
+    fn take(&mut self, place: &Place) -> Option<Member> {
+        let member = self.members.remove_node(place)?;
+        self.count = self.count.saturating_sub(1);
+        Some(member)
     }
 }
 
@@ -110,51 +145,28 @@ pub(crate) fn attach(
     _sleepable: Sleepable<'_>,
     hca: &Hca,
     qp: Held<Qp>,
-    gid: Gid,
-    lid: Lid,
+    group: Group,
 ) -> Result {
-    let mut room = BulkVec::new();
-    loop {
-        let wanted = {
-            let mut state = cx.lock(&hca.state);
-            let groups = &mut state.mcast;
-            let mut others = groups
-                .members
-                .iter()
-                .filter(|m| m.gid == gid && m.lid == lid);
-            if others.clone().any(|m| core::ptr::eq(&*m.qp, &*qp)) {
-                return Ok(());
-            }
-            if others.by_ref().count() >= MAX_PER_GROUP || groups.members.len() >= MAX_MEMBERS {
-                return Err(ENOMEM);
-            }
-            let used = groups.members.len();
-            if used == groups.members.capacity() && room.capacity() > used {
-                for member in groups.members.drain_all() {
-                    if room.push_within_capacity(member).is_err() {
-                        break;
-                    }
-                }
-                core::mem::swap(&mut groups.members, &mut room);
-            }
-            if used < groups.members.capacity() {
-                let serial = groups.next;
-                groups.next = serial.wrapping_add(1);
-                let member = Member {
-                    serial,
-                    gid,
-                    lid,
-                    qp,
-                };
-                return groups
-                    .members
-                    .push_within_capacity(member)
-                    .map_err(|_| ENOMEM);
-            }
-            used.saturating_mul(2).max(8)
-        };
-        room = BulkVec::with_capacity(wanted, GFP_KERNEL_ACCOUNT)?;
+    let room = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
+    let mut state = cx.lock(&hca.state);
+    let groups = &mut state.mcast;
+    let mut others = 0;
+    for (_, other) in groups.after(group, NOBODY) {
+        if core::ptr::eq(&**other, &*qp) {
+            return Ok(());
+        }
+        others += 1;
     }
+    if others >= MAX_PER_GROUP || groups.count >= MAX_MEMBERS {
+        return Err(ENOMEM);
+    }
+    let serial = groups.next;
+    groups.next = serial.wrapping_add(1);
+    groups.count = groups.count.saturating_add(1);
+    groups
+        .members
+        .insert(room.into_node(Place { group, serial }, qp));
+    Ok(())
 }
 
 /// Ends the membership of `qp` in a group.
@@ -162,17 +174,15 @@ pub(crate) fn attach(
 /// # Errors
 ///
 /// `EINVAL` if it is not a member.
-pub(crate) fn detach(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: &Qp, gid: Gid, lid: Lid) -> Result {
-    let taken = cx.lock(&hca.state).mcast.take(qp, Some((gid, lid)));
+pub(crate) fn detach(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: &Qp, group: Group) -> Result {
+    let taken = {
+        let mut state = cx.lock(&hca.state);
+        let groups = &mut state.mcast;
+        let found = groups
+            .after(group, NOBODY)
+            .find(|(_, member)| core::ptr::eq(&***member, qp))
+            .map(|(serial, _)| Place { group, serial });
+        found.and_then(|place| groups.take(&place))
+    };
     taken.map(drop).ok_or(EINVAL)
-}
-
-/// Ends all memberships of a queue pair that is going away.
-pub(crate) fn forget(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: &Qp) {
-    loop {
-        let taken = cx.lock(&hca.state).mcast.take(qp, None);
-        if taken.is_none() {
-            return;
-        }
-    }
 }

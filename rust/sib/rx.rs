@@ -6,7 +6,10 @@ use crate::{
     counters::Counter,
     fabric::Segment,
     hca::Hca,
-    mcast::Cursor,
+    mcast::{
+        Cursor,
+        Group, //
+    },
     partition,
     qp::{
         Arrival,
@@ -48,12 +51,16 @@ pub(crate) fn deliver(
         let Some(gid) = header.grh.map(|grh| grh.dgid) else {
             return discard(hca, port);
         };
+        let group = Group {
+            lid: header.lrh.dlid,
+            gid,
+        };
         let mut cursor = Cursor::default();
         loop {
-            let member =
-                cx.lock(&hca.state)
-                    .mcast
-                    .next_member(&mut cursor, port, header.lrh.dlid, gid);
+            let member = cx
+                .lock(&hca.state)
+                .mcast
+                .next_member(&mut cursor, port, group);
             let Some(qp) = member else {
                 return;
             };

@@ -25,7 +25,6 @@ use crate::{
     breaks::Since,
     driver::Sib,
     hca::Hca,
-    mcast,
     payload::{
         Source,
         MAX_INLINE,
@@ -304,7 +303,7 @@ fn enter(cx: &mut Cx<'_, Unlocked>, hca: &Hca, qp: Held<Qp>) -> Result<u32> {
 }
 
 /// Removes a queue pair: nothing finds it any more, its work requests are forgotten, and when this
-/// returns nobody works on it.
+/// returns nobody works on it. It is in no multicast group: before, ib_core has ended all memberships, or refused.
 pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &Tracked<Qp>) {
     let found = {
         let mut state = cx.lock(&qp.hca.state);
@@ -319,7 +318,6 @@ pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &
         }
     };
     drop(found);
-    mcast::forget(cx, &qp.hca, qp);
     drop(take_leave(cx, sleepable, qp, |state, cx| {
         reset(state, cx, qp)
     }));
