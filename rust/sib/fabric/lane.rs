@@ -425,6 +425,13 @@ pub(super) fn find(
 }
 
 impl State {
+    /// A data packet has come in on `port` of the switch.
+    pub(super) fn trigger(&mut self, port: PortNum) {
+        if self.switch.active_trigger(port) {
+            self.ways.renew();
+        }
+    }
+
     /// The port that a data packet goes out by that comes in by `in_port` for one port, and what is there. The packet
     /// follows.
     pub(super) fn lead(
@@ -433,7 +440,7 @@ impl State {
         dlid: Lid,
         pkey: PKey,
     ) -> Option<(PortNum, Hop)> {
-        self.switch.active_trigger(in_port);
+        self.trigger(in_port);
         let packet = Packet {
             dlid,
             pkey: Some(pkey),

@@ -374,7 +374,7 @@ impl State {
         let vl15 = segment.is_vl15();
         let lrh = &segment.header.lrh;
         if !vl15 && in_port != PortNum::MANAGEMENT {
-            self.switch.active_trigger(in_port);
+            self.trigger(in_port);
         }
         self.count_in(in_port, segment);
         if vl15 && self.switch.takes_smp(lrh.dlid) {

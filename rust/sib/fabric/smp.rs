@@ -178,8 +178,11 @@ impl Fabric {
         let outcome = {
             let mut guard = cx.lock(&self.state);
             let state = &mut *guard;
-            self.new_generation();
+            let before = state.switch.generation();
             let outcome = state.switch.on_smp(in_port, &mut mad, lrh, now());
+            if state.switch.generation() != before {
+                self.new_generation();
+            }
             state.count_smp(&segment, outcome.verdict);
             if outcome.verdict == SmpVerdict::Deliver {
                 self.post(state, &mad, lrh);
