@@ -71,8 +71,12 @@ const MAX_WAITING: usize = 512;
 /// Bytes of their payload: more than those of a window of requests; answers to READs may be more.
 const MAX_WAITING_BYTES: usize = 8 << 20;
 
-/// Memory that what waits takes at most for all queue pairs of users of an HCA, but for one segment of each.
+/// Memory that what waits takes at most for all queue pairs of users of an HCA.
 const MAX_WAITING_ALL: usize = 64 << 20;
+
+/// The same with the first segment of each, which is not to be lost since others have many. A key is in use for so short a
+/// time that the first one that waits for it takes room in any case.
+const MAX_WAITING_FIRST: usize = 128 << 20;
 
 /// Before the second look at a key that is in use: sending what uses it takes a few microseconds, unless the processor
 /// is taken away that does it. So the pause doubles, so often at most.
@@ -106,9 +110,9 @@ struct Part {
 }
 
 impl Part {
-    /// Takes a part for a segment with so many bytes of payload, if there is one. Those of the kernel take none, and
-    /// one for each queue pair there is always.
-    fn take(qp: &Qp, payload: usize, is_first: bool) -> Option<Self> {
+    /// Takes a part for a segment with so many bytes of payload that waits for `wait`, the first one of its queue pair or
+    /// not, if there is one. Those of the kernel take none.
+    fn take(qp: &Qp, payload: usize, wait: Wait, is_first: bool) -> Option<Self> {
         let room = &qp.hca.waiting;
         let bytes = if qp.user {
             payload.saturating_add(size_of::<Waiting>())
@@ -120,8 +124,12 @@ impl Part {
             bytes,
         };
         let taken = room.0.fetch_add(bytes, Relaxed);
-        let fits = taken.saturating_add(bytes) <= MAX_WAITING_ALL;
-        (fits || is_first || bytes == 0).then_some(part)
+        let most = match (is_first, wait) {
+            (true, Wait::Key) => usize::MAX,
+            (true, _) => MAX_WAITING_FIRST,
+            (false, _) => MAX_WAITING_ALL,
+        };
+        (bytes == 0 || taken.saturating_add(bytes) <= most).then_some(part)
     }
 }
 
@@ -278,8 +286,10 @@ impl Absence {
         if self.waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
             return Err(ENOMEM);
         }
+        let is_first = self.waiting.is_empty();
+        let part = Part::take(qp, segment.source.len(), self.wait(), is_first);
         let waiting = Waiting {
-            _part: Part::take(qp, segment.source.len(), self.waiting.is_empty()).ok_or(ENOMEM)?,
+            _part: part.ok_or(ENOMEM)?,
             header: *segment.header,
             span: segment.span,
             port: arrival.port,
