@@ -27,6 +27,7 @@ pub use bulk::{
     Bulk,
     BulkVec, //
 };
+pub(crate) use fast::Lender;
 pub use fast::{
     FastPages,
     PagesUse, //

@@ -83,6 +83,7 @@ use rdma::ib::{
     MAD_SIZE, //
 };
 use rdma::mem::{
+    FastPages,
     KernelSpace,
     UserMemory, //
 };
@@ -273,9 +274,9 @@ impl Driver for Sib {
         mut cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         pd: &Self::Pd,
-        max_pages: u32,
+        pages: FastPages,
     ) -> Result<NewMr<Self::Mr>> {
-        mr::alloc_fast(&mut cx, s, pd, max_pages)
+        mr::alloc_fast(&mut cx, s, pd, pages)
     }
 
     fn map_mr(_cx: Cx<'_, Unlocked>, mr: &Self::Mr, list: &mut PageList<'_>) -> Result {

@@ -131,22 +131,17 @@ pub(crate) fn get_dma(
     register(cx, sleepable, pd, Backing::Kernel(space), extent, access)
 }
 
-/// Makes a region for fast registration of at most `max_pages` pages, with a key that allows nothing
-/// yet.
+/// Makes a region for fast registration, which is to have `pages`, with a key that allows nothing yet.
 ///
 /// # Errors
 ///
-/// `EINVAL` for more pages than [`MAX_FAST_PAGES`], `ENOMEM`.
+/// `ENOMEM`, also if the device has as many regions as it may have.
 pub(crate) fn alloc_fast(
     cx: &mut Cx<'_, Unlocked>,
     sleepable: Sleepable<'_>,
     pd: &Arc<Pd>,
-    max_pages: u32,
+    pages: FastPages,
 ) -> Result<NewMr<Tracked<Mr>>> {
-    if max_pages == 0 || max_pages > MAX_FAST_PAGES {
-        return Err(EINVAL);
-    }
-    let pages = FastPages::new(max_pages as usize)?;
     let extent = Extent {
         start: 0,
         length: 0,
@@ -239,7 +234,10 @@ pub(crate) fn piece(
 ) -> Result<Piece, Absent> {
     match &mr.backing {
         // Addresses of this one count from 0.
-        Backing::Kernel(space) => Ok(Piece::kernel(space.range(offset, len as usize, write))),
+        Backing::Kernel(space) => {
+            let range = space.range(offset, len as usize, write);
+            Ok(Piece::kernel(range, Some(mr)))
+        }
         Backing::User(UserMemory::OnDemand(memory)) => {
             match memory.enter(offset as usize, len as usize, write) {
                 Some(pages) => Ok(Piece::on_demand(pages, mr, through)),

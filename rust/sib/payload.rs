@@ -35,8 +35,7 @@ enum Memory {
         mr: Held<Mr>,
         offset: usize,
     },
-    /// Within a region for fast registration, which stays until the use of its pages has ended. So the pages are dropped
-    /// first: whoever drops the last of them frees memory, which may not be done under a lock.
+    /// Within a region for fast registration, which stays until the use of its pages has ended.
     Fast {
         pages: PagesUse,
         _mr: Held<Mr>,
@@ -49,8 +48,11 @@ enum Memory {
         _mr: Held<Mr>,
         _through: Option<mw::Use>,
     },
-    /// Of a kernel client.
-    Kernel(KernelRange),
+    /// Of a kernel client, within a region of all memory if there is one.
+    Kernel {
+        range: KernelRange,
+        _mr: Option<Held<Mr>>,
+    },
 }
 
 /// A run of bytes that a work request or a peer names.
@@ -104,11 +106,11 @@ impl Piece {
         }
     }
 
-    /// The bytes of a kernel client.
-    pub(crate) fn kernel(range: KernelRange) -> Self {
+    /// The bytes of a kernel client, within a region of all memory if there is one.
+    pub(crate) fn kernel(range: KernelRange, mr: Option<Held<Mr>>) -> Self {
         Self {
             len: range.len(),
-            memory: Memory::Kernel(range),
+            memory: Memory::Kernel { range, _mr: mr },
         }
     }
 
@@ -120,7 +122,7 @@ impl Piece {
             }
             Memory::Fast { pages, offset, .. } => pages.region().slice(*offset, self.len),
             Memory::OnDemand { pages, .. } => Some(pages.region()),
-            Memory::Kernel(range) => Some(Region::from(range)),
+            Memory::Kernel { range, .. } => Some(Region::from(range)),
         }
     }
 }

@@ -151,7 +151,7 @@ impl Pd {
         PdLock: After<L>,
     {
         if let Some(range) = sge.range(skip, len, write) {
-            return Ok(Piece::kernel(range));
+            return Ok(Piece::kernel(range, None));
         }
         let va = sge.addr.checked_add(u64::from(skip)).ok_or(Miss::Fault)?;
         let rights = if write {

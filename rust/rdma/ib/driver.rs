@@ -36,6 +36,7 @@ use crate::cm::{
     QpPeer, //
 };
 use crate::mem::{
+    FastPages,
     KernelSpace,
     UserMemory, //
 };
@@ -382,14 +383,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Removes a memory region. Nothing refers to its memory after the handle has been dropped.
     fn dereg_mr(cx: Cx<'_, Unlocked>, s: Sleepable<'_>, mr: &Self::Mr) -> Result;
 
-    /// Makes a region for fast registration, of at most `max_pages` pages.
+    /// Makes a region for fast registration, which is to have `pages`: as many as it was asked for, and no more than
+    /// [`DeviceAttr::max_fast_reg_page_list_len`](super::DeviceAttr::max_fast_reg_page_list_len).
     fn alloc_mr(
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         pd: &Self::Pd,
-        max_pages: u32,
+        pages: FastPages,
     ) -> Result<NewMr<Self::Mr>> {
-        let _ = (cx, s, pd, max_pages);
+        let _ = (cx, s, pd, pages);
         Err(unsupported())
     }
 

@@ -2,7 +2,10 @@
 
 //! Lists of pages for fast registration.
 
-use crate::mem::Pages;
+use crate::mem::{
+    Lender,
+    Pages, //
+};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr;
@@ -52,6 +55,7 @@ pub struct PageList<'a> {
     nents: c_int,
     offset: *mut c_uint,
     target: &'a Target,
+    lender: Option<&'a Lender>,
     set_page: SetPage,
     mapped: c_int,
     is_taken: bool,
@@ -64,13 +68,14 @@ impl<'a> PageList<'a> {
     /// # Safety
     ///
     /// All are those of one call, which lasts for `'a`, and of which there is one at a time for the region;
-    /// `target` is the one that `set_page` pushes to for the region.
+    /// `target` is the one that `set_page` pushes to for the region, and `lender` that of the region's pages.
     pub(super) unsafe fn new(
         mr: *mut bindings::ib_mr,
         sg: *mut scatterlist,
         nents: c_int,
         offset: *mut c_uint,
         target: &'a Target,
+        lender: Option<&'a Lender>,
         set_page: SetPage,
     ) -> Self {
         Self {
@@ -79,11 +84,17 @@ impl<'a> PageList<'a> {
             nents,
             offset,
             target,
+            lender,
             set_page,
             mapped: 0,
             is_taken: false,
             call: PhantomData,
         }
+    }
+
+    /// That of the pages of the region, if it is one for fast registration.
+    pub(crate) fn lender(&self) -> Option<&'a Lender> {
+        self.lender
     }
 
     /// How many entries of the client's list have been taken.

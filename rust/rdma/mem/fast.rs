@@ -7,8 +7,12 @@ use super::{
     Region, //
 };
 use crate::ib::PageList;
-use crate::sync::Atomic;
+use crate::sync::{
+    Atomic,
+    Sleepable, //
+};
 use core::cell::UnsafeCell;
+use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::atomic::{
     Acquire,
@@ -59,15 +63,19 @@ unsafe impl Sync for Inner {}
 /// invalidated. The list is used from any context, without a lock.
 ///
 /// Its memory is the client's, who lets the region have it until the key of the registration is invalidated, or the
-/// region is gone. So no pages leave the list, and its drop waits for those who use them: it may sleep, and must happen
-/// in a task that holds no lock.
+/// region is gone. So no pages leave the list, and whoever makes the region ends all use of it [with that](Lender). The
+/// drop waits for those who use the pages: it may sleep, and must happen in a task that holds no lock.
+///
+/// # Invariants
+///
+/// It is dropped when nobody uses the pages.
 pub struct FastPages {
     inner: Arc<Inner>,
 }
 
 impl FastPages {
     /// An empty list with room for `capacity` pages. May sleep.
-    pub fn new(capacity: usize) -> Result<Self> {
+    pub(crate) fn new(capacity: usize) -> Result<Self> {
         // INVARIANT: No use exists, and nobody has a list.
         let inner = Inner {
             pages: UnsafeCell::new(Pages::with_capacity(capacity)?),
@@ -98,9 +106,9 @@ impl FastPages {
                 Err(other) => now = other,
             }
         }
-        // INVARIANT: The use has just been counted.
+        // INVARIANT: The use has just been counted, and this is not dropped before it has ended.
         Some(PagesUse {
-            inner: self.inner.clone(),
+            inner: NonNull::from(&*self.inner),
         })
     }
 
@@ -109,9 +117,12 @@ impl FastPages {
     /// # Errors
     ///
     /// `EBUSY` while another call does, or [`Self::advance`]; `EINVAL` when the client's list is empty or its page size
-    /// is not a power of two, or it has been taken; `ENOMEM` when nothing fits. There is nothing to register then until
-    /// another call succeeds.
+    /// is not a power of two, it has been taken, or is for another region; `ENOMEM` when nothing fits. There is nothing to
+    /// register then until another call succeeds, unless the list is for another region.
     pub fn map(&self, list: &mut PageList<'_>) -> Result {
+        if !list.lender().is_some_and(|lender| lender.is_of(self)) {
+            return Err(EINVAL);
+        }
         self.fill(|pages| list.fill(pages))
     }
 
@@ -157,7 +168,29 @@ impl FastPages {
 impl Drop for FastPages {
     fn drop(&mut self) {
         // None begins any more, as that takes a reference to this.
-        while !self.is_idle() {
+        while self.inner.uses.load(Acquire) > 0 {
+            fsleep(Delta::from_micros(PAUSE_US));
+        }
+    }
+}
+
+/// What the maker of a region keeps of its [`FastPages`], which may outlive the region.
+pub(crate) struct Lender(Arc<Inner>);
+
+impl Lender {
+    /// That of `pages`.
+    pub(crate) fn of(pages: &FastPages) -> Self {
+        Self(pages.inner.clone())
+    }
+
+    /// Whether it is that of `pages`.
+    fn is_of(&self, pages: &FastPages) -> bool {
+        Arc::ptr_eq(&self.0, &pages.inner)
+    }
+
+    /// Has nobody use the pages any more. Waits for those who do.
+    pub(crate) fn take_back(&self, _sleepable: Sleepable<'_>) {
+        while self.0.uses.cmpxchg(0, TAKEN, Acquire).is_err() {
             fsleep(Delta::from_micros(PAUSE_US));
         }
     }
@@ -167,23 +200,30 @@ impl Drop for FastPages {
 ///
 /// # Invariants
 ///
-/// It is counted in `inner.uses`.
+/// It is counted in `inner.uses`, and `inner` is live for as long as it is.
 pub struct PagesUse {
-    inner: Arc<Inner>,
+    inner: NonNull<Inner>,
 }
+
+// SAFETY: The list may be used, and the count changed, by any task.
+unsafe impl Send for PagesUse {}
+// SAFETY: As above.
+unsafe impl Sync for PagesUse {}
 
 impl PagesUse {
     /// The memory.
     #[inline]
     pub fn region(&self) -> Region<'_> {
-        // SAFETY: By the invariants nobody changes the list while this use exists.
-        Region::from(unsafe { &*self.inner.pages.get() })
+        // SAFETY: By the invariants it is live, and nobody changes the list while this use exists.
+        Region::from(unsafe { &*self.inner.as_ref().pages.get() })
     }
 }
 
 impl Drop for PagesUse {
     fn drop(&mut self) {
-        self.inner.uses.fetch_sub(1, Release);
+        // SAFETY: Live by the invariant, and maybe not any more when the use is not counted.
+        let uses = unsafe { &(*self.inner.as_ptr()).uses };
+        uses.fetch_sub(1, Release);
     }
 }
 
@@ -243,6 +283,22 @@ mod tests {
         assert!(queue.enqueue(&holder.work, holder.clone()).is_ok());
         drop(pages);
         assert!(holder.is_over.load(Acquire));
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_uses_what_was_taken_back() -> Result {
+        let (_cx, sleepable) = test_context();
+        let pages = FastPages::new(1)?;
+        let lender = Lender::of(&pages);
+        assert!(lender.is_of(&pages) && !lender.is_of(&FastPages::new(1)?));
+        drop(pages.enter().ok_or(EINVAL)?);
+        lender.take_back(sleepable);
+        assert!(pages.enter().is_none());
+        pages.fill(|_| Ok(()))?;
+        assert_eq!(pages.advance().err(), Some(EBUSY));
+        // Whoever has it still does not wait for ever.
+        drop(pages);
         Ok(())
     }
 

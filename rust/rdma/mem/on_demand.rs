@@ -35,10 +35,7 @@ use kernel::sync::atomic::{
     Relaxed,
     Release, //
 };
-use kernel::sync::{
-    Arc,
-    Mutex, //
-};
+use kernel::sync::Mutex;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
@@ -109,9 +106,15 @@ impl Present {
         }
     }
 
-    /// Ends a use.
-    fn leave(&self) {
-        self.uses.fetch_sub(1, Release);
+    /// Ends a use, after which `this` may be gone.
+    ///
+    /// # Safety
+    ///
+    /// A use is counted that the caller has.
+    unsafe fn leave(this: NonNull<Self>) {
+        // SAFETY: Live as long as the use is counted.
+        let uses = unsafe { &(*this.as_ptr()).uses };
+        uses.fetch_sub(1, Release);
     }
 
     /// Lets no more uses begin, and waits for those that have. May sleep; one at a time.
@@ -185,27 +188,38 @@ impl Present {
 ///
 /// # Invariants
 ///
-/// It is counted in `present.uses`. The `len` bytes at `offset` are there, and writable if `writable`.
+/// It is counted in `present.uses`, and `present` is live for as long as it is. The `len` bytes at `offset` are there,
+/// and writable if `writable`.
 pub struct PresentUse {
-    present: Arc<Present>,
+    present: NonNull<Present>,
     offset: usize,
     len: usize,
     writable: bool,
 }
 
+// SAFETY: What it is counted in may be read, and the count changed, by any task.
+unsafe impl Send for PresentUse {}
+// SAFETY: As above.
+unsafe impl Sync for PresentUse {}
+
 impl PresentUse {
     /// As [`OnDemand::enter`].
-    fn new(present: &Arc<Present>, offset: usize, len: usize, write: bool) -> Option<Self> {
+    ///
+    /// # Safety
+    ///
+    /// `present` stays where it is, and is not dropped before its count of uses is [`CLOSED`] and nothing else.
+    unsafe fn new(present: &Present, offset: usize, len: usize, write: bool) -> Option<Self> {
         if !present.enter() {
             return None;
         }
         if !present.holds(offset, len, write) {
-            present.leave();
+            // SAFETY: Just counted.
+            unsafe { Present::leave(NonNull::from(present)) };
             return None;
         }
-        // INVARIANT: The use has just been counted, and nothing goes before it is over.
+        // INVARIANT: The use has just been counted, and nothing goes before it is over, as the caller promises.
         Some(Self {
-            present: present.clone(),
+            present: NonNull::from(present),
             offset,
             len,
             writable: write,
@@ -227,13 +241,17 @@ impl PresentUse {
     /// The contiguous bytes at `offset`, up to `wanted` or more.
     #[inline]
     pub(super) fn piece(&self, offset: usize, wanted: usize) -> Option<Piece> {
-        self.present.piece(self.offset.checked_add(offset)?, wanted)
+        // SAFETY: Live by the invariant.
+        let present = unsafe { self.present.as_ref() };
+        present.piece(self.offset.checked_add(offset)?, wanted)
     }
 }
 
 impl Drop for PresentUse {
     fn drop(&mut self) {
-        self.present.leave();
+        // The owner may free it as soon as the use is not counted any more.
+        // SAFETY: Live by the invariant.
+        unsafe { Present::leave(self.present) };
     }
 }
 
@@ -244,10 +262,11 @@ impl Drop for PresentUse {
 ///
 /// # Invariants
 ///
-/// `raw` is such a memory of ib_core of which this is the only owner; its private pointer is that of `present`.
+/// `raw` is such a memory of ib_core of which this is the only owner; its private pointer is that of `present`. That is
+/// dropped when no use is left.
 pub struct OnDemand {
     raw: NonNull<sib_bindings::ib_umem_odp>,
-    present: Arc<Present>,
+    present: KBox<Present>,
     /// The address of the first byte.
     addr: u64,
     /// One task at a time has pages come: ib_core writes them down before it locks its mutex.
@@ -324,14 +343,14 @@ impl OnDemand {
             first,
             len,
         };
-        let present = Arc::new(present, GFP_KERNEL_ACCOUNT)?;
+        let present = KBox::new(present, GFP_KERNEL_ACCOUNT)?;
         let turn = KBox::pin_init(new_mutex!(()), GFP_KERNEL_ACCOUNT)?;
         // SAFETY: A live device by the promise of the caller, so it is not null.
         let device = unsafe { DeviceRef::new(NonNull::new_unchecked(device)) };
         // SAFETY: Live. The notifier looks at the pointer while it holds the mutex.
         unsafe {
             sib_bindings::sib_helper_odp_lock(odp);
-            sib_bindings::sib_helper_odp_set_private(odp, Arc::as_ptr(&present).cast_mut().cast());
+            sib_bindings::sib_helper_odp_set_private(odp, (&raw const *present).cast_mut().cast());
             sib_bindings::sib_helper_odp_unlock(odp);
         }
         let odp = raw.0;
@@ -354,7 +373,8 @@ impl OnDemand {
     /// Begins to access `len` bytes at `offset`; `None` if some of them are not there now, or may not be written
     /// but shall. `len` is not 0. Callable in any context.
     pub fn enter(&self, offset: usize, len: usize, write: bool) -> Option<PresentUse> {
-        PresentUse::new(&self.present, offset, len, write)
+        // SAFETY: It is on the heap, and dropped when no use is left, by the invariant.
+        unsafe { PresentUse::new(&self.present, offset, len, write) }
     }
 
     /// Has `len` bytes at `offset` come, as the owner of the memory may access them; to be written if `write`.
@@ -434,6 +454,7 @@ impl Drop for OnDemand {
         let raw = self.raw.as_ptr();
         // SAFETY: Live by the invariant.
         unsafe { sib_bindings::sib_helper_odp_lock(raw) };
+        // INVARIANT: No use is left after this.
         self.present.close();
         self.present.forget(&self.present.pages);
         // SAFETY: Locked above. Without the pointer the notifier forgets nothing any more; nothing is there.
@@ -508,7 +529,7 @@ mod tests {
     const SHIFT: u32 = 6;
 
     /// Three such pages, the one in the middle missing and the last one read-only, from byte 10 on.
-    fn present(store: &mut KVVec<u64>) -> Result<Arc<Present>> {
+    fn present(store: &mut KVVec<u64>) -> Result<KBox<Present>> {
         let base = store.as_mut_ptr().expose_provenance();
         let mut pages = BulkVec::new();
         for entry in [base | WRITABLE, 0, base + 128] {
@@ -521,7 +542,13 @@ mod tests {
             first: 10,
             len: 182,
         };
-        Ok(Arc::new(present, GFP_KERNEL)?)
+        Ok(KBox::new(present, GFP_KERNEL)?)
+    }
+
+    /// Begins a use, which the tests end before the list.
+    fn enter(present: &Present, offset: usize, len: usize, write: bool) -> Option<PresentUse> {
+        // SAFETY: As said.
+        unsafe { PresentUse::new(present, offset, len, write) }
     }
 
     fn store() -> Result<KVVec<u64>> {
@@ -543,7 +570,7 @@ mod tests {
             (118, 65, false, false),
             (usize::MAX, 2, false, false),
         ] {
-            let found = PresentUse::new(&present, offset, len, write);
+            let found = enter(&present, offset, len, write);
             assert_eq!(found.is_some(), there);
         }
         assert_eq!(present.uses.load(Relaxed), 0);
@@ -554,17 +581,17 @@ mod tests {
     fn an_access_is_confined_to_its_bytes() -> Result {
         let mut store = store()?;
         let present = present(&mut store)?;
-        let access = PresentUse::new(&present, 4, 8, true).ok_or(EINVAL)?;
+        let access = enter(&present, 4, 8, true).ok_or(EINVAL)?;
         let region = access.region();
         assert_eq!(region.len(), 8);
         assert!(region.copy_in(0, &[7; 8]).is_ok());
         assert_eq!(region.copy_in(1, &[7; 8]), Err(AccessError::OutOfBounds));
         drop(access);
-        let access = PresentUse::new(&present, 118, 8, false).ok_or(EINVAL)?;
+        let access = enter(&present, 118, 8, false).ok_or(EINVAL)?;
         let region = access.region();
         assert_eq!(region.copy_in(0, &[7]), Err(AccessError::ReadOnly));
         drop(access);
-        let access = PresentUse::new(&present, 3, 10, false).ok_or(EINVAL)?;
+        let access = enter(&present, 3, 10, false).ok_or(EINVAL)?;
         let mut bytes = [0; 10];
         assert!(access.region().copy_out(0, &mut bytes).is_ok());
         assert!(bytes == [255, 7, 7, 7, 7, 7, 7, 7, 7, 255]);
@@ -576,16 +603,16 @@ mod tests {
         let mut store = store()?;
         let present = present(&mut store)?;
         present.close();
-        assert!(PresentUse::new(&present, 0, 1, false).is_none());
+        assert!(enter(&present, 0, 1, false).is_none());
         present.open();
-        let access = PresentUse::new(&present, 118, 1, false);
+        let access = enter(&present, 118, 1, false);
         assert_eq!(present.uses.load(Relaxed), 1);
         drop(access);
         present.close();
         present.forget(present.pages.get(2..).ok_or(EINVAL)?);
         present.open();
-        assert!(PresentUse::new(&present, 118, 1, false).is_none());
-        assert!(PresentUse::new(&present, 0, 1, false).is_some());
+        assert!(enter(&present, 118, 1, false).is_none());
+        assert!(enter(&present, 0, 1, false).is_some());
         Ok(())
     }
 }

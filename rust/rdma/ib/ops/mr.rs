@@ -26,7 +26,9 @@ use crate::ib::{
     NewMr, //
 };
 use crate::mem::{
+    FastPages,
     KernelSpace,
+    Lender,
     OnDemand,
     Umem,
     UserMemory, //
@@ -46,6 +48,8 @@ pub(super) struct MrState<M> {
     pub(super) mr: M,
     /// The list that is being filled.
     target: Target,
+    /// That of its pages, if it is one for fast registration.
+    lender: Option<Lender>,
 }
 
 /// A memory region with what it keeps for the driver.
@@ -70,6 +74,7 @@ impl<D: Driver> NewObj<D> {
         cx: Cx<'_, Unlocked>,
         s: Sleepable<'_>,
         new: NewMr<D::Mr>,
+        lender: Option<Lender>,
     ) -> Result<*mut bindings::ib_mr> {
         if !is_of_region(new.lkey) {
             D::dereg_mr(cx, s, &new.mr)?;
@@ -83,6 +88,7 @@ impl<D: Driver> NewObj<D> {
             let state = MrState {
                 mr: new.mr,
                 target: Target::none(),
+                lender,
             };
             MrObj::<D>::store(mr, state);
         }
@@ -115,7 +121,7 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
         let space = unsafe { KernelSpace::new() };
         let access = AccessFlags::from_bits(access as u32);
         let new = D::get_dma_mr(cx.reborrow(), s, pd, space, access)?;
-        obj.finish(cx, s, new)
+        obj.finish(cx, s, new, None)
     })())
 }
 
@@ -162,7 +168,7 @@ pub(super) unsafe extern "C" fn reg_user_mr<D: Driver>(
             }
         };
         let new = D::reg_user_mr(cx.reborrow(), s, pd, memory, iova, flags)?;
-        obj.finish(cx, s, new)
+        obj.finish(cx, s, new, None)
     })())
 }
 
@@ -181,7 +187,12 @@ pub(super) unsafe extern "C" fn dereg_mr<D: Driver>(
         // SAFETY: The region has a value, which is not taken before the end of this borrow.
         D::dereg_mr(cx, s, unsafe { &MrObj::<D>::get(mr).mr })?;
         // SAFETY: Nobody uses the region any more, and it has a value.
-        drop(unsafe { MrObj::<D>::take(mr) });
+        let state = unsafe { MrObj::<D>::take(mr) };
+        drop(state.mr);
+        // Whatever the driver has kept: the client may free its pages from now on.
+        if let Some(lender) = &state.lender {
+            lender.take_back(s);
+        }
         // SAFETY: The functions here allocate all regions like this, and ib_core does not look at this one
         // any more.
         drop(unsafe { KBox::from_raw(mr.cast::<MrObj<D>>()) });
@@ -206,10 +217,21 @@ pub(super) unsafe extern "C" fn alloc_mr<D: Driver>(
             return Err(EINVAL);
         }
         let obj = NewObj::<D>::new()?;
-        // SAFETY: The domain has a value, and outlives its regions.
-        let pd = unsafe { PdObj::<D>::get(pd) };
-        let new = D::alloc_mr(cx.reborrow(), s, pd, max_pages)?;
-        obj.finish(cx, s, new)
+        // SAFETY: The domain and its device are alive, and have values.
+        let (pd, most) = unsafe {
+            let device = (*pd).device;
+            (
+                PdObj::<D>::get(pd),
+                (*device).attrs.max_fast_reg_page_list_len,
+            )
+        };
+        if max_pages == 0 || max_pages > most {
+            return Err(EINVAL);
+        }
+        let pages = FastPages::new(max_pages as usize)?;
+        let lender = Lender::of(&pages);
+        let new = D::alloc_mr(cx.reborrow(), s, pd, pages)?;
+        obj.finish(cx, s, new, Some(lender))
     })())
 }
 
@@ -231,8 +253,17 @@ pub(super) unsafe extern "C" fn map_mr_sg<D: Driver>(
         // SAFETY: The region has a value, and nobody destroys it now.
         let state = unsafe { MrObj::<D>::get(mr) };
         // SAFETY: All arguments are those of ib_core, for this call; `set_page` is that of the region.
-        let mut list =
-            unsafe { PageList::new(mr, sg, nents, offset, &state.target, set_page::<D>) };
+        let mut list = unsafe {
+            PageList::new(
+                mr,
+                sg,
+                nents,
+                offset,
+                &state.target,
+                state.lender.as_ref(),
+                set_page::<D>,
+            )
+        };
         D::map_mr(cx, &state.mr, &mut list)?;
         Ok(list.mapped())
     })
