@@ -35,6 +35,14 @@ int sib_helper_ib_gid_tbl_len(const struct ib_device *device, u32 port)
 	return device->port_data[port].immutable.gid_tbl_len;
 }
 
+/* ib_core warns if there is such a type of links, and does no more. */
+int sib_helper_rdma_link_register(struct rdma_link_ops *ops)
+{
+	INIT_LIST_HEAD(&ops->list);
+	rdma_link_register(ops);
+	return list_empty(&ops->list) ? -EEXIST : 0;
+}
+
 bool sib_helper_ib_device_is_ours(const struct ib_device *device)
 {
 	return device->ops.owner == THIS_MODULE;

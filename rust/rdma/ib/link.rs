@@ -158,7 +158,8 @@ impl<D: Link> Registration<D> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` when the module has a registration already, `ENOMEM` when there is no memory.
+    /// `EBUSY` when the module has a registration already, `EEXIST` when another one has that type of link, `ENOMEM` when
+    /// there is no memory.
     pub fn new(module: &'static ThisModule, s: Sleepable<'_>) -> Result<Self> {
         let events = Arc::new(Queue::new(D::LINK_TYPE, s)?, GFP_KERNEL)?;
         let registrar = Arc::pin_init(
@@ -194,8 +195,15 @@ impl<D: Link> Registration<D> {
             CURRENT.store(ptr::null_mut(), Release);
             return Err(e);
         }
+        let link_ops = registrar.link_ops.get();
         // SAFETY: As above.
-        unsafe { bindings::rdma_link_register(registrar.link_ops.get()) };
+        let known = unsafe { bindings::sib_helper_rdma_link_register(link_ops) };
+        if let Err(e) = to_result(known) {
+            // SAFETY: Registered above.
+            unsafe { bindings::ib_unregister_client(registrar.client.get()) };
+            CURRENT.store(ptr::null_mut(), Release);
+            return Err(e);
+        }
         // INVARIANT: Just done.
         Ok(Self { registrar })
     }
