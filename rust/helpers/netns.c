@@ -66,7 +66,8 @@ int sib_helper_notifier_register(struct notifier_block *block)
 		err = register_pernet_subsys(&sib_netns_ops);
 	if (!err) {
 		sib_netns_users++;
-		WRITE_ONCE(sib_netns_is_ready, true);
+		/* Who sees it sees the number of what has been registered. */
+		smp_store_release(&sib_netns_is_ready, true);
 	}
 	mutex_unlock(&sib_netns_lock);
 	if (err)
@@ -89,7 +90,7 @@ struct net *sib_netns_enter(const struct net_device *dev)
 	struct net *net = NULL;
 
 	rcu_read_lock();
-	if (READ_ONCE(sib_netns_is_ready))
+	if (smp_load_acquire(&sib_netns_is_ready))
 		net = maybe_get_net(dev_net_rcu(dev));
 	if (net)
 		atomic_inc(&sib_netns_of(net)->sockets);
