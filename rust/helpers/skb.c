@@ -106,10 +106,10 @@ void sib_helper_skb_consume(struct sk_buff *skb)
 	dev_consume_skb_any(skb);
 }
 
-/* None if a clone shares the data. */
+/* None if a clone shares the data, or the number of segments is settled. */
 unsigned int sib_helper_skb_tailroom(const struct sk_buff *skb)
 {
-	return skb_cloned(skb) ? 0 : skb_tailroom(skb);
+	return skb_cloned(skb) || skb_is_gso(skb) ? 0 : skb_tailroom(skb);
 }
 
 void *sib_helper_skb_put(struct sk_buff *skb, unsigned int len)
