@@ -29,7 +29,7 @@ enum Argument {
 /// # Invariants
 ///
 /// What an argument of the kernel points to has the size that `number` says, and may be written if that says that the order
-/// returns it.
+/// returns it, and read if that says that the order brings it.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     number: u32,
@@ -80,7 +80,8 @@ impl Call<'_> {
     ///
     /// # Errors
     ///
-    /// `EFAULT`; `EINVAL` if the structure is another one.
+    /// `EFAULT`; `EINVAL` if the structure is another one, or if it is an order of the kernel that brings nothing, by
+    /// its number.
     pub fn read<T: FromBytes + IntoBytes>(&self) -> Result<T> {
         let mut value = T::new_zeroed();
         let to = value.as_mut_bytes();
@@ -92,6 +93,9 @@ impl Call<'_> {
             }
             Argument::Kernel(from) => {
                 self.check_size::<T>()?;
+                if kernel::ioctl::_IOC_DIR(self.number) & uapi::_IOC_WRITE == 0 {
+                    return Err(EINVAL);
+                }
                 // SAFETY: There are so many bytes by the invariant, as the number says so, and `to` is ours.
                 unsafe { to.as_mut_ptr().copy_from_nonoverlapping(from, to.len()) };
             }

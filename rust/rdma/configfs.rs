@@ -61,7 +61,7 @@ pub fn guid(text: &[u8]) -> Result<u64> {
 /// # Errors
 ///
 /// `ENOMEM`; `EEXIST` if there is one of that name.
-pub fn register<Data>(
+pub fn register<Data: Send + Sync>(
     name: &'static CStr,
     kind: &'static ItemType<Subsystem<Data>, Data>,
     data: Data,

@@ -147,7 +147,7 @@ impl<T> Held<T> {
 
     /// A reference that the owner does not wait for.
     pub fn watcher(&self) -> Watch<T> {
-        // SAFETY: The pointer comes from `Arc::into_raw`, and the `Arc` that it stands for is only lent.
+        // SAFETY: The pointer is that of an `Arc` which is alive, and the one that it stands for is only lent.
         let inner = ManuallyDrop::new(unsafe { Arc::from_raw(self.inner.as_ptr()) });
         Watch {
             inner: Arc::clone(&inner),
@@ -214,10 +214,10 @@ impl<T> Watch<T> {
     /// Becomes a holder, unless the owner has begun to close.
     #[inline]
     pub fn hold(&self) -> Option<Held<T>> {
+        // Not from a reference, which would not lead to the count that `Held::watcher` raises.
+        let inner = NonNull::new(Arc::as_ptr(&self.inner).cast_mut())?;
         // INVARIANT: A gate that lets somebody in has an owner who has not dropped the value, and who waits.
-        self.inner.gate.try_enter().then(|| Held {
-            inner: NonNull::from(&*self.inner),
-        })
+        self.inner.gate.try_enter().then(|| Held { inner })
     }
 
     /// Whether this is a reference to what `held` holds.
