@@ -5,7 +5,7 @@
 //! The life of a [`Timer`]: created unattached; [`Timer::attach`] gives it a counted pointer to what it
 //! serves; from then on [`Timer::arm`] works, in any context and in the callback too; [`Timer::shutdown`]
 //! ends it and drops the pointer. A timer inside the object that it points to keeps that object alive until
-//! it is shut down: forgetting to do so leaks the object, and nothing worse.
+//! it is shut down: forgetting to do so leaks the object, and nothing worse as long as the module stays.
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 

@@ -253,7 +253,7 @@ pub trait Run<const ID: u64 = 0, P: Place = Task>: Send + Sync + Sized + 'static
     /// The counted pointer that the item keeps.
     type Pointer: Anchor<Target = Self>;
 
-    /// Does the work, in such a place. One item never runs twice at the same time.
+    /// Does the work, in such a place. One item never runs twice at the same time, if it is always put on the same queue.
     fn run(this: Self::Pointer, cx: Cx<'_, Unlocked>, token: P::Token<'_>);
 }
 
