@@ -346,8 +346,9 @@ where
     fn drop(&mut self) {
         // SAFETY: Live and ours by the invariant.
         unsafe { sib_bindings::sib_helper_udp_stop(self.sk.as_ptr()) };
+        // This is quick while somebody holds the lock of the network stack, who may wait for this.
         // SAFETY: Callable in a task. After it nobody announces anything any more.
-        unsafe { bindings::synchronize_rcu() };
+        unsafe { sib_bindings::synchronize_net() };
         // SAFETY: The hook is ours by the invariant.
         unsafe { self.hook.as_ref() }.end();
         self.lanes.close();
