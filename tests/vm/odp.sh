@@ -20,8 +20,13 @@ rounds=${2:-2} setups=${3:-2}
 
 datapath "${1:-handoff}"
 fabric_up
-step "Advice, operations without a page, no memory at all"
-run user odp sib0 sib1
+if [ "${1:-handoff}" = handoff ]; then
+	step "Advice, operations without a page, no memory at all"
+	run user odp sib0 sib1
+else
+	step "Another message is refused"
+	run user odp sib0 sib1 refused
+fi
 for kind in shared private; do
 	step "Messages while pages go, $kind"
 	run user data -o $kind -a sib0 -b sib1 -n "$rounds" -N "$setups"
