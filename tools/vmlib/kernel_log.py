@@ -7,6 +7,7 @@ import re
 _START = r"^(?:\[[ \d.]+\](?:\[[ TC\d]+\])? )?"
 _REPORTS = (
     r"BUG:",
+    r"\[ BUG:",
     r"WARNING:",
     r"Oops",
     r"Kernel panic",
