@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A completion queue with a vector of its own, whose interrupt is late: the CPU of the vector has
+ * A completion queue with a vector of its own, whose handler is late: the CPU of the vector has
  * interrupts off meanwhile, and the queue is freed. Nothing of it may be on the queue of work of
  * ib_core then.
  *
@@ -20,7 +20,7 @@
 
 #include "between.h"
 
-/* The CPU whose interrupt is late, and its vector. */
+/* The CPU whose handler is late, and its vector. */
 #define CPU 1
 #define VECTOR (CPU + 1)
 /* How long it has interrupts off, in milliseconds. */
@@ -143,8 +143,8 @@ static int run(void)
 		try(once());
 		rounds++;
 	}
-	check(late == ROUNDS, "%d interrupts of %d were late", late, rounds);
-	pr_info("%d interrupts of %d were late\n", late, rounds);
+	check(late == ROUNDS, "%d handlers of %d were late", late, rounds);
+	pr_info("%d handlers of %d were late\n", late, rounds);
 	return 0;
 }
 
@@ -163,5 +163,5 @@ static int __init latecall_init(void)
 }
 module_init(latecall_init);
 
-MODULE_DESCRIPTION("Test of completion queues whose interrupt is late");
+MODULE_DESCRIPTION("Test of completion queues whose handler is late");
 MODULE_LICENSE("GPL");

@@ -33,7 +33,7 @@ step "A message that arrives just before the end"
 udp=0
 [ "${1:-handoff}" != udp ] || udp=1
 client lastword udp=$udp
-step "A completion queue that goes before its interrupt has come"
+step "A completion queue that goes before its handler has run"
 workers=/sys/devices/virtual/workqueue/cpumask
 everywhere=$(cat "$workers")
 echo 1 >"$workers"

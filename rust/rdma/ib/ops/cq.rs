@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn destroy_cq<D: Driver>(
         let state = unsafe { CqObj::<D>::get(cq) };
         state.link.close(&mut cx, s);
     }
-    // A handler that was called in an interrupt may have queued the work after ib_free_cq() has cancelled it. What the
+    // A handler that was called on another processor may have queued the work after ib_free_cq() has cancelled it. What the
     // work does is to poll, and to arm the queue.
     // SAFETY: May sleep, and no handler is called any more. The work of a queue that has one was made with it.
     unsafe { bindings::sib_helper_ib_cq_cancel(cq) };

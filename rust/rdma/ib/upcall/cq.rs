@@ -3,9 +3,9 @@
 //! Upcalls of completion queues.
 //!
 //! The completion handler of a queue runs where its vector says: with vector 0 in the context that adds the
-//! completion, with vector `n` in an interrupt of CPU `n - 1`, but for kernels with PREEMPT_RT. So who does not ask for a
-//! CPU does not pay for an interrupt, and who does gets it. A handler that is due again whenever it has run goes on in a
-//! softirq of that processor.
+//! completion, with vector `n` in a softirq of CPU `n - 1`. So who does not ask for a CPU does not pay for having it
+//! interrupted, and who does gets it. No handler runs in a hard interrupt, where it could not take the locks that it takes
+//! elsewhere. One that is due again whenever it has run goes on in a softirq of that processor.
 
 use super::new_event;
 use crate::sync::{
@@ -25,16 +25,11 @@ use kernel::sync::atomic::{
     Full, //
 };
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 use sib_bindings as bindings;
 
 /// How often a handler runs in one go at most. A client that goes on to arm the queue has more come during each run, and
 /// who adds the completion may be somebody else.
 const AT_ONCE: i32 = 4;
-
-/// The call of another CPU, aligned as C wants it.
-#[repr(align(32))]
-struct RemoteCall(Opaque<kernel::bindings::call_single_data_t>);
 
 /// A completion queue of ib_core, until it is destroyed.
 ///
@@ -47,10 +42,8 @@ pub(in crate::ib) struct CqLink {
     gate: Gate,
     raw: *mut bindings::ib_cq,
     /// Where the completion handler runs; `None` for where the completion is added.
-    cpu: Option<c_int>,
-    /// Belongs to who has moved `due` from zero, until the handler begins to run.
-    call: RemoteCall,
-    /// Belongs to who runs the handler.
+    cpu: Option<CpuId>,
+    /// Belongs to who has moved `due` from zero, and then to who runs the handler.
     #[pin]
     work: Item,
     /// Calls of the completion handler that are due, or under way.
@@ -71,21 +64,13 @@ impl CqLink {
     /// `raw` stays alive until [`Self::close`] has returned, or the link is dropped.
     pub(in crate::ib) unsafe fn new(raw: *mut bindings::ib_cq, vector: u32) -> Result<Arc<Self>> {
         static NAME: &CStr = c"CqLink::work";
-        // With PREEMPT_RT the locks that handlers take are not for interrupts.
-        let cpu = match vector.checked_sub(1) {
-            Some(cpu) if !cfg!(CONFIG_PREEMPT_RT) => {
-                Some(c_int::try_from(cpu).map_err(|_| EINVAL)?)
-            }
-            _ => None,
-        };
         let class = kernel::static_lock_class!();
         // INVARIANT: Promised by the caller.
         Arc::pin_init(
             pin_init!(Self {
                 gate <- Gate::new(),
                 raw,
-                cpu,
-                call: RemoteCall(Opaque::new(Default::default())),
+                cpu: vector.checked_sub(1).and_then(CpuId::from_u32),
                 work <- Item::new(Self::resume, NAME, class),
                 due: Atomic::new(0),
             }),
@@ -104,7 +89,7 @@ impl CqLink {
     }
 
     /// Runs the completion handler until nothing is due, and gives the pass back; or for a while, and leaves the rest to
-    /// the work item, before which others get a turn.
+    /// a softirq, before which others get a turn.
     ///
     /// # Safety
     ///
@@ -124,56 +109,32 @@ impl CqLink {
                 return self.gate.leave();
             }
         }
+        // SAFETY: Something is due, and the pass is left to it.
+        unsafe { self.serve_on(CpuId::current()) };
+    }
+
+    /// Has [`Self::serve`] run in a softirq of `cpu`, or of the running processor if that is not there.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::serve`].
+    unsafe fn serve_on(self: &Arc<Self>, cpu: CpuId) {
         // The item has a count until it runs.
         let _ = Arc::into_raw(self.clone());
-        // SAFETY: Stays in place for as long as it has a count. It is ours, as something is due, and on no queue, since who
-        // runs the handler now has been taken off it, or has never been on it.
-        unsafe { self.work.queue_bh(CpuId::current()) };
-    }
-
-    /// Has [`Self::serve`] run on `cpu`, soon or at once; `false` if the CPU is not there.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::serve`], but that the pass stays with the caller if this fails.
-    unsafe fn serve_on(self: &Arc<Self>, cpu: c_int) -> bool {
-        let info = Arc::into_raw(self.clone());
-        let call = self.call.0.get();
-        // SAFETY: The call is ours, as `due` was zero: nobody else fills it in, and the last one has been taken
-        // off its CPU before its handler ran. It stays in place for as long as `info` is counted.
-        let error = unsafe {
-            (*call).func = Some(Self::called);
-            (*call).info = info.cast_mut().cast();
-            kernel::bindings::smp_call_function_single_async(cpu, call)
-        };
-        if error != 0 {
-            // SAFETY: Made above, and the call was not taken.
-            drop(unsafe { Arc::from_raw(info) });
-        }
-        error == 0
-    }
-
-    /// What the CPU of the vector runs, in an interrupt.
-    ///
-    /// # Safety
-    ///
-    /// `info` was made by [`Self::serve_on`], which has left its pass to this.
-    unsafe extern "C" fn called(info: *mut c_void) {
-        // SAFETY: A count that `serve_on` has left to this.
-        let link = unsafe { Arc::from_raw(info.cast_const().cast::<Self>()) };
-        // SAFETY: On behalf of who moved `due`; the pass is left to this.
-        unsafe { link.serve() };
+        // SAFETY: Stays in place for as long as it has a count. It is the caller's, and on no queue: who runs the handler
+        // has been taken off it, or has never been on it.
+        unsafe { self.work.queue_bh(cpu) };
     }
 
     /// What the work queue calls.
     ///
     /// # Safety
     ///
-    /// `work` is the item of a link, queued by [`Self::serve`], which has left its pass and a count of the link to this.
+    /// `work` is the item of a link, queued by [`Self::serve_on`], which has left its pass and a count of the link to this.
     unsafe extern "C" fn resume(work: *mut kernel::bindings::work_struct) {
         // SAFETY: `work` is that field by the promise above.
         let link = unsafe { container_of!(Item::of(work), Self, work) };
-        // SAFETY: A count that `serve` has left to this.
+        // SAFETY: A count that `serve_on` has left to this.
         let link = unsafe { Arc::from_raw(link) };
         // SAFETY: On behalf of who moved `due`; the pass is left to this.
         unsafe { link.serve() };
@@ -201,9 +162,7 @@ impl CqUpcall {
         core::mem::forget(pass);
         if let Some(cpu) = link.cpu {
             // SAFETY: Nothing was due, and the pass is kept.
-            if unsafe { link.serve_on(cpu) } {
-                return;
-            }
+            return unsafe { link.serve_on(cpu) };
         }
         // Nobody else runs the handler meanwhile.
         irqs.undisturbed(cx, |_, _| {
@@ -252,7 +211,9 @@ impl CqUpcall {
 mod tests {
     use super::*;
     use crate::sync::test_context;
+    use crate::work::other_cpu;
     use kernel::sync::atomic::Relaxed;
+    use kernel::types::Opaque;
 
     /// How often more comes while the handler runs.
     const FED: i32 = 100;
@@ -274,6 +235,66 @@ mod tests {
         if feed.runs.fetch_add(1, Full) < FED {
             feed.link.due.add(1, Relaxed);
         }
+    }
+
+    /// How often the handler below looks whether its link is being closed.
+    const LOOKS: u32 = 1 << 20;
+
+    /// What that handler finds.
+    struct Late {
+        link: Arc<CqLink>,
+        has_seen: Atomic<bool>,
+    }
+
+    /// Does not return before somebody closes the link, for a while.
+    ///
+    /// # Safety
+    ///
+    /// `context` is a [`Late`].
+    unsafe extern "C" fn linger(_: *mut bindings::ib_cq, context: *mut c_void) {
+        // SAFETY: Promised by the caller.
+        let late = unsafe { &*context.cast::<Late>() };
+        for _ in 0..LOOKS {
+            if late.link.gate.is_closed() {
+                return late.has_seen.store(true, Relaxed);
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Closes a link while its handler runs on `cpu`. Returns whether that has seen it.
+    fn close_meanwhile(cpu: CpuId) -> Result<bool> {
+        let (mut cx, sleepable) = test_context();
+        let cq = KBox::new(Opaque::<bindings::ib_cq>::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The queue is dropped after the link has been closed.
+        let link = unsafe { CqLink::new(cq.get(), cpu.as_u32().wrapping_add(1)) }?;
+        let late = Late {
+            link: link.clone(),
+            has_seen: Atomic::new(false),
+        };
+        let late = KBox::new(late, GFP_KERNEL)?;
+        // SAFETY: Nobody else has the queue yet.
+        unsafe {
+            (*cq.get()).comp_handler = Some(linger);
+            (*cq.get()).cq_context = (&raw const *late).cast_mut().cast();
+        }
+        link.upcall().complete(&mut cx, sleepable.irqs_on());
+        link.close(&mut cx, sleepable);
+        Ok(late.has_seen.load(Relaxed))
+    }
+
+    #[test]
+    fn another_processor_may_be_the_last_to_leave() -> Result {
+        let mut has_seen = false;
+        // The test may be moved to the processor of the handler.
+        for _ in 0..10 {
+            has_seen |= match other_cpu() {
+                Some(cpu) => close_meanwhile(cpu)?,
+                None => return Ok(()),
+            };
+        }
+        assert!(has_seen);
+        Ok(())
     }
 
     #[test]
