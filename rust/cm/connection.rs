@@ -54,7 +54,6 @@ use rdma::sync::{
 };
 use rdma::timer::{
     Expire,
-    Soft,
     Timer, //
 };
 use rdma::work::{
@@ -461,7 +460,6 @@ impl Connection {
 
 impl Expire for Connection {
     type Pointer = Arc<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Arc<Self>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
         let _ = this.shared.queue().enqueue(&this.work, this.clone());

@@ -40,7 +40,6 @@ use rdma::sync::{
 };
 use rdma::timer::{
     Expire,
-    Soft,
     Timer, //
 };
 use rdma::work::{
@@ -257,7 +256,6 @@ impl Question {
 
 impl Expire for Question {
     type Pointer = Arc<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Arc<Self>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
         let _ = this.shared.queue().enqueue(&this.work, this.clone());

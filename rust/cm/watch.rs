@@ -73,7 +73,6 @@ use rdma::sync::{
 };
 use rdma::timer::{
     Expire,
-    Soft,
     Timer, //
 };
 use rdma::work::{
@@ -688,7 +687,6 @@ impl Watch {
 
 impl Expire for Watch {
     type Pointer = Arc<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Arc<Self>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
         this.poke();

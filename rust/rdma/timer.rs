@@ -9,7 +9,6 @@
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
-use crate::sealed::Sealed;
 use crate::sync::{
     lend,
     Anchor,
@@ -32,63 +31,18 @@ use kernel::sync::atomic::{
 };
 use kernel::types::Opaque;
 
-/// Where the callback of a timer runs.
-pub trait Mode: Sealed + 'static {
-    /// What the callback may do besides taking locks.
-    type Token<'a>;
-
-    /// The mode for the C side, with absolute expiry.
-    #[doc(hidden)]
-    const RAW: bindings::hrtimer_mode;
-
-    /// Makes the token.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the callback of a timer of this mode.
-    #[doc(hidden)]
-    unsafe fn token<'a>() -> Self::Token<'a>;
-}
-
-/// The callback runs in the timer softirq, where it may send packets.
-pub enum Soft {}
-
-/// The callback runs in the timer interrupt: with less delay, but it may not send.
-pub enum Hard {}
-
-impl Sealed for Soft {}
-
-impl Mode for Soft {
-    type Token<'a> = IrqsOn<'a>;
-    const RAW: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
-
-    unsafe fn token<'a>() -> IrqsOn<'a> {
-        // SAFETY: Soft timers expire in a softirq, which runs with interrupts enabled.
-        unsafe { IrqsOn::new() }
-    }
-}
-
-impl Sealed for Hard {}
-
-impl Mode for Hard {
-    type Token<'a> = ();
-    const RAW: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_HARD;
-
-    unsafe fn token<'a>() -> Self::Token<'a> {}
-}
+/// Timers expire in softirqs: in hard interrupts the callback could not take the locks that it takes elsewhere.
+const MODE: bindings::hrtimer_mode = bindings::hrtimer_mode_HRTIMER_MODE_ABS_SOFT;
 
 /// What a [`Timer`] of `Self` does. `ID` tells several timers of one type apart.
 pub trait Expire<const ID: u64 = 0>: Send + Sync + Sized + 'static {
     /// The counted pointer that the timer keeps.
     type Pointer: Anchor<Target = Self>;
 
-    /// Where [`Self::expire`] runs.
-    type Mode: Mode;
-
-    /// Runs when the timer has expired. To arm it again, call [`Timer::arm`].
+    /// Runs in a softirq when the timer has expired. To arm it again, call [`Timer::arm`].
     ///
     /// One timer never runs twice at the same time.
-    fn expire(this: &Self::Pointer, cx: Cx<'_, Unlocked>, token: <Self::Mode as Mode>::Token<'_>);
+    fn expire(this: &Self::Pointer, cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>);
 }
 
 /// A timer that calls [`Expire::expire`] at a time of [`now_ns`](crate::time::now_ns).
@@ -123,7 +77,7 @@ impl<T: Expire<ID>, const ID: u64> Timer<T, ID> {
                         slot,
                         Some(Self::trampoline),
                         bindings::CLOCK_MONOTONIC as bindings::clockid_t,
-                        T::Mode::RAW,
+                        MODE,
                     )
                 }
             }),
@@ -166,7 +120,7 @@ impl<T: Expire<ID>, const ID: u64> Timer<T, ID> {
         let at = i64::try_from(at).unwrap_or(i64::MAX);
         // SAFETY: The timer is initialised and stays in place: it is pinned, and its drop cancels it. The
         // pass keeps `shutdown` from cancelling before this, so that the invariant holds.
-        unsafe { bindings::hrtimer_start_range_ns(self.raw.get(), at, 0, T::Mode::RAW) };
+        unsafe { bindings::hrtimer_start_range_ns(self.raw.get(), at, 0, MODE) };
         true
     }
 
@@ -212,9 +166,9 @@ impl<T: Expire<ID>, const ID: u64> Timer<T, ID> {
             let anchor = unsafe { lend::<T::Pointer>(ptr) };
             // SAFETY: The timer code enters the callback with no lock held and on no other context of ours.
             let cx = unsafe { Cx::root() };
-            // SAFETY: This is the callback, and the timer was set up with the mode.
-            let token = unsafe { T::Mode::token() };
-            T::expire(&anchor, cx, token);
+            // SAFETY: The timer expires in a softirq, which runs with interrupts enabled.
+            let irqs = unsafe { IrqsOn::new() };
+            T::expire(&anchor, cx, irqs);
         }
         // The kernel's bindings have this enumeration as a number or as a type of its own, by their version.
         // SAFETY: Its first value, which is 0, is HRTIMER_NORESTART.
@@ -253,8 +207,6 @@ mod tests {
     struct Countdown {
         #[pin]
         timer: Timer<Countdown>,
-        #[pin]
-        hard: Timer<Countdown, 1>,
         left: Atomic<i32>,
         early: Atomic<i32>,
         due: Atomic<i64>,
@@ -265,7 +217,6 @@ mod tests {
             Arc::pin_init(
                 pin_init!(Self {
                     timer <- Timer::new(),
-                    hard <- Timer::new(),
                     left: Atomic::new(left),
                     early: Atomic::new(0),
                     due: Atomic::new(0),
@@ -280,16 +231,7 @@ mod tests {
             due
         }
 
-        fn fired(&self, arm: impl FnOnce(u64) -> bool) {
-            if (now_ns() as i64) < self.due.load(Relaxed) {
-                self.early.add(1, Relaxed);
-            }
-            if self.left.fetch_sub(1, Full) > 1 {
-                arm(self.next());
-            }
-        }
-
-        /// Waits for the last time. Polls, as a hard interrupt must not complete a completion.
+        /// Waits for the last time.
         fn wait(&self) {
             while self.left.load(Acquire) > 0 {
                 fsleep(Delta::from_millis(1));
@@ -299,19 +241,14 @@ mod tests {
 
     impl Expire for Countdown {
         type Pointer = Arc<Countdown>;
-        type Mode = Soft;
 
         fn expire(this: &Arc<Countdown>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
-            this.fired(|at| this.timer.arm(at));
-        }
-    }
-
-    impl Expire<1> for Countdown {
-        type Pointer = Arc<Countdown>;
-        type Mode = Hard;
-
-        fn expire(this: &Arc<Countdown>, _cx: Cx<'_, Unlocked>, _token: ()) {
-            this.fired(|at| this.hard.arm(at));
+            if (now_ns() as i64) < this.due.load(Relaxed) {
+                this.early.add(1, Relaxed);
+            }
+            if this.left.fetch_sub(1, Full) > 1 {
+                this.timer.arm(this.next());
+            }
         }
     }
 
@@ -330,18 +267,6 @@ mod tests {
         assert!(!this.timer.arm(0));
         assert!(this.timer.attach(this.clone()).is_err());
         // Nobody else has it: the timer dropped its pointer.
-        assert!(Arc::into_unique_or_drop(this).is_some());
-        Ok(())
-    }
-
-    #[test]
-    fn runs_in_interrupts() -> Result {
-        let (mut cx, sleepable) = test_context();
-        let this = Countdown::new(3)?;
-        assert!(this.hard.attach(this.clone()).is_ok());
-        assert!(this.hard.arm(this.next()));
-        this.wait();
-        this.hard.shutdown(&mut cx, sleepable);
         assert!(Arc::into_unique_or_drop(this).is_some());
         Ok(())
     }

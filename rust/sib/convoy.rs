@@ -42,7 +42,6 @@ use rdma::sync::{
 };
 use rdma::timer::{
     Expire,
-    Soft,
     Timer, //
 };
 use rdma::work::{
@@ -338,7 +337,6 @@ impl Convoy {
 
 impl Expire<CLOCK> for Hca {
     type Pointer = Held<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let convoy = &this.convoy;

@@ -45,10 +45,7 @@ use rdma::sync::{
     Sleepable,
     Unlocked, //
 };
-use rdma::timer::{
-    Expire,
-    Soft, //
-};
+use rdma::timer::Expire;
 use wire::{
     Lid,
     PortNum, //
@@ -203,7 +200,6 @@ impl Hca {
 
 impl Expire for Hca {
     type Pointer = Held<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let orders = cx.lock(&this.state).orders.take(now());

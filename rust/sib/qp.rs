@@ -127,7 +127,6 @@ use rdma::{
     },
     timer::{
         Expire,
-        Soft,
         Timer, //
     },
     trace,
@@ -636,7 +635,6 @@ impl Run for Qp {
 
 impl Expire for Qp {
     type Pointer = Held<Qp>;
-    type Mode = Soft;
 
     fn expire(this: &Held<Qp>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         let now = Instant::from_nanos(rdma::time::now_ns());

@@ -45,10 +45,7 @@ use rdma::sync::{
     Sleepable,
     Unlocked, //
 };
-use rdma::timer::{
-    Expire,
-    Soft, //
-};
+use rdma::timer::Expire;
 use wire::header::Header;
 use wire::{
     bth,
@@ -291,7 +288,6 @@ impl Hca {
 
 impl Expire<1> for Hca {
     type Pointer = Held<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Held<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         RunQueue::with(&mut cx, irqs, |cx, run| {

@@ -57,7 +57,6 @@ use rdma::sync::{
 };
 use rdma::timer::{
     Expire,
-    Soft,
     Timer, //
 };
 use rdma::work::{
@@ -447,7 +446,6 @@ impl Fabric {
 
 impl Expire<1> for Fabric {
     type Pointer = Arc<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Arc<Self>, _cx: Cx<'_, Unlocked>, _irqs: IrqsOn<'_>) {
         if let Some(queue) = &this.seat.queue {

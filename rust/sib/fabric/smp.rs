@@ -26,10 +26,7 @@ use rdma::sync::{
     IrqsOn,
     Unlocked, //
 };
-use rdma::timer::{
-    Expire,
-    Soft, //
-};
+use rdma::timer::Expire;
 use wire::bth::Bth;
 use wire::deth::Deth;
 use wire::grh::Grh;
@@ -308,7 +305,6 @@ impl Fabric {
 
 impl Expire for Fabric {
     type Pointer = Arc<Self>;
-    type Mode = Soft;
 
     fn expire(this: &Arc<Self>, mut cx: Cx<'_, Unlocked>, irqs: IrqsOn<'_>) {
         this.tend_cables(&mut cx, irqs);
