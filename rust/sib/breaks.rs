@@ -32,7 +32,7 @@ use rdma::{
 /// The work item of an HCA.
 const WORK: u64 = 2;
 
-/// From one look to the next: ten times as long as it takes to look at as many queue pairs as there may be.
+/// From the end of one look to the next, so that whoever has queues break all the time does not have a processor look.
 const PAUSE: Delta = Delta::from_millis(10);
 
 /// The queues of an HCA that have broken.
