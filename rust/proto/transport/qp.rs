@@ -104,8 +104,8 @@ pub enum RxDrop {
     /// The key that the message invalidates is in use at the moment, by an access that was begun before: the packet
     /// [waits](Self::waits).
     Busy,
-    /// The memory that the packet needs is not there now: the packet [waits](Self::waits), and the driver has the
-    /// memory come.
+    /// The memory that the packet needs is not there now, or that of an answer which uses the key that the message
+    /// invalidates: the packet [waits](Self::waits), and the driver has the memory come.
     Absent,
     /// Packets are missing before this one.
     OutOfSequence,

@@ -242,7 +242,10 @@ impl<R: DerefMut<Target = [Resource]>> Responder<R> {
             .ieth
             .is_some_and(|ieth| self.fetches.is_to_read(ieth.rkey))
         {
-            return Err(Fault::Busy);
+            return Err(match self.fetches.is_held_up() {
+                true => Fault::Absent,
+                false => Fault::Busy,
+            });
         }
         self.inbound.on_request(header, size, config, env)?;
         self.expected = self.expected.add(size.0);
