@@ -40,7 +40,7 @@ run-failover: ## another: a view of two connections while ports are pulled and r
 test: ## the tests, but for those that take long
 	@tests/run
 
-test-long: ## every test, the long ones, and the next kernel series
+test-long: ## every test, the long ones, the next kernel series, and PREEMPT_RT
 	@tests/run --long
 
 kunit: ## the unit tests inside the debug kernel
