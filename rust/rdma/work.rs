@@ -136,6 +136,12 @@ impl Queue {
         Self::with(name, bindings::wq_flags_WQ_UNBOUND)
     }
 
+    /// The same for items that run on the processor that queues them, since what they go on with has been sent from there,
+    /// and might be overtaken by what another one sends.
+    pub fn slow_here(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
+        Self::with(name, bindings::wq_flags_WQ_PERCPU)
+    }
+
     /// Queues `work`, which then keeps `this` until it has run. Callable in any context.
     ///
     /// # Errors

@@ -212,7 +212,7 @@ impl Hca {
             ports.push(HcaPort::new(guids.port(port), fabric.mtu()), GFP_KERNEL)?;
         }
         let queue = Queue::new(c"sib", sleepable)?;
-        let memory = Queue::slow(c"sib_memory", sleepable)?;
+        let memory = Queue::slow_here(c"sib_memory", sleepable)?;
         let convoy = Convoy::new(sleepable)?;
         let relief = Relief::new(sleepable)?;
         let waiting = Arc::new(Room::new(), GFP_KERNEL)?;
