@@ -5,6 +5,7 @@
 use crate::host::MEMORY_KEY;
 use crate::rules::{
     deliver,
+    key_in_use,
     network,
     operations,
     pair,
@@ -338,25 +339,11 @@ fn who_asks_again_for_an_answer_that_waits_pauses() {
 /// every moment.
 #[test]
 fn a_key_of_an_answer_that_waits_is_in_use_for_as_long() {
-    let [mut one, mut two] = pair(|_| {});
-    for _ in 0..2 {
-        two.host.post_recv(10);
-    }
-    post(&mut one, 0, SendOp::Send, 10);
-    deliver(&mut two, &one.poll_all(0));
-    deliver(&mut one, &two.poll_all(0));
-    post(&mut one, 0, SendOp::Read, 10);
-    let mut send = wqe(1, SendOp::SendInv, 10, 0);
-    send.imm = MEMORY_KEY.get();
-    one.post(send, vec![1; 10]);
-    let packets = one.poll_all(0);
-    assert_eq!(two.take(0, &packets[0]), Ok(()));
-    assert_eq!(two.take(0, &packets[1]), Err(RxDrop::Busy));
-    assert!(two.defer(&packets[1]));
+    let ([mut one, mut two], message) = key_in_use();
     put_back(&mut two, 1, 0);
-    assert_eq!(two.take(0, &packets[1]), Err(RxDrop::Absent));
+    assert_eq!(two.take(0, &message), Err(RxDrop::Absent));
     deliver(&mut one, &two.poll_all(0));
-    assert_eq!(two.take(0, &packets[1]), Ok(()));
+    assert_eq!(two.take(0, &message), Ok(()));
     two.qp.resume(Instant::from_nanos(0));
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(two.host.invalidated, [MEMORY_KEY]);

@@ -289,8 +289,8 @@ fn a_key_in_use_is_waited_for() {
     assert_eq!(one.host.sent[0].status, WcStatus::Success);
 }
 
-#[test]
-fn a_key_is_invalidated_after_the_answers_before_it() {
+/// Two nodes, of which the second has still to answer a READ, and the message that waits for that, as it takes the key away.
+pub(crate) fn key_in_use() -> ([Node; 2], (TxSegment, Vec<u8>)) {
     let [mut one, mut two] = pair(|_| {});
     // The peer has to have said that there are receives.
     for _ in 0..3 {
@@ -307,11 +307,18 @@ fn a_key_is_invalidated_after_the_answers_before_it() {
     assert_eq!(two.take(0, &packets[0]), Ok(()));
     assert_eq!(two.take(0, &packets[1]), Err(RxDrop::Busy));
     assert!(two.defer(&packets[1]));
+    let message = packets[1].clone();
+    ([one, two], message)
+}
+
+#[test]
+fn a_key_is_invalidated_after_the_answers_before_it() {
+    let ([mut one, mut two], message) = key_in_use();
     assert!(two.host.invalidated.is_empty());
     let answers = two.poll_all(0);
     assert_eq!(operations(&answers), [Operation::ReadRespOnly]);
     deliver(&mut one, &answers);
-    assert_eq!(two.take(0, &packets[1]), Ok(()));
+    assert_eq!(two.take(0, &message), Ok(()));
     two.qp.resume(Instant::from_nanos(0));
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(two.host.invalidated, [MEMORY_KEY]);
