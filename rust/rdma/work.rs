@@ -136,8 +136,8 @@ impl Queue {
         Self::with(name, bindings::wq_flags_WQ_UNBOUND)
     }
 
-    /// The same for items that run on the processor that queues them, since what they go on with has been sent from there,
-    /// and might be overtaken by what another one sends.
+    /// The same for items that run on the processor that queues them, unless they are queued already or run elsewhere: what
+    /// they go on with has been sent from there, and might be overtaken by what another one sends.
     pub fn slow_here(name: &CStr, _sleepable: Sleepable<'_>) -> Result<Self> {
         Self::with(name, bindings::wq_flags_WQ_PERCPU)
     }
