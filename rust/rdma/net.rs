@@ -12,6 +12,7 @@ mod crc;
 mod device;
 mod lane;
 mod notifier;
+mod path;
 mod skb;
 mod socket;
 
@@ -25,6 +26,7 @@ pub use notifier::{
     Notifier,
     Notify, //
 };
+pub use path::Path;
 pub use skb::{
     Packet,
     Received,
@@ -35,7 +37,6 @@ pub use skb::{
 pub use socket::{
     Arrivals,
     Ends,
-    Path,
     Receive,
     UdpSocket,
     Version, //
