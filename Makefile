@@ -18,6 +18,7 @@ help: ## this list
 	@echo '  SIB_CACHE    where roots, kernels and images are kept (~/.cache/sib)'
 	@echo '  SIB_MIRROR   Debian mirror (https://deb.debian.org/debian)'
 	@echo '  SIB_JOBS     compilers at a time (all processors)'
+	@echo '  SIB_PATIENCE factor for the limits of time of guests (1, in tests 3)'
 	@echo '  SIB_LANES    tests in guests at a time of make test (one for two processors and 6 GiB of memory)'
 
 module: ## build the modules for the stock Debian kernel, in build/stock
