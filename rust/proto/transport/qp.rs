@@ -605,11 +605,15 @@ where
                 .on_response(now, header, size, &self.config, env);
             self.leave_silence(now, env);
             self.settle(env);
-            if is_answer {
-                self.probe.rest();
-                return Ok(());
-            }
-            return result;
+            return match result {
+                _ if is_answer => {
+                    self.probe.rest();
+                    Ok(())
+                }
+                // It has led to the end of the queue pair, which keeps nothing.
+                Err(drop) if drop.waits() && !self.state.receives() => Err(RxDrop::State),
+                _ => result,
+            };
         }
         let size = (span, len);
         let (config, responder) = (&self.config, &mut self.responder);

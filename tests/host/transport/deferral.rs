@@ -24,6 +24,7 @@ use proto::time::Instant;
 use proto::transport::{
     Lapse,
     QpConfig,
+    QpState,
     QpType,
     RxDrop,
     SendOp,
@@ -32,7 +33,10 @@ use proto::transport::{
 };
 use wire::aeth::Syndrome;
 use wire::opcode::Operation;
-use wire::Mtu;
+use wire::{
+    Key,
+    Mtu, //
+};
 
 /// Longer than the retries of the simulation last, by far.
 const LONG_NANOS: u64 = 1_000_000_000;
@@ -348,6 +352,36 @@ fn a_key_of_an_answer_that_waits_is_in_use_for_as_long() {
     deliver(&mut one, &two.poll_all(0));
     assert_eq!(two.host.invalidated, [MEMORY_KEY]);
     assert_eq!(one.host.sent.len(), 3);
+}
+
+/// An answer comes whose memory is away, and whose request was refused before: the requests before that are done now, so
+/// the queue pair fails, and takes nothing any more. Nobody is to have that memory come.
+#[test]
+fn an_answer_to_what_was_refused_does_not_wait() {
+    let [mut one, mut two] = pair(|_| {});
+    post(&mut one, 0, SendOp::Read, 10);
+    post(&mut one, 1, SendOp::Write, 10);
+    let mut refused = wqe(2, SendOp::Read, 10, 0);
+    refused.rkey = Key::new(0);
+    one.post(refused, vec![0; 10]);
+    deliver(&mut two, &one.poll_all(0));
+    let answers = two.poll_all(0);
+    let [read, .., refusal] = &answers[..] else {
+        panic!("two answers are missing");
+    };
+    assert!(matches!(
+        refusal.0.header.aeth.map(|aeth| aeth.syndrome),
+        Some(Syndrome::Nak(_))
+    ));
+    deliver(&mut one, &[refusal.clone(), read.clone()]);
+    assert_eq!(one.host.sent.len(), 1);
+    let mut belated = read.clone();
+    belated.0.header.bth.psn = refusal.0.header.bth.psn;
+    one.host.absent = true;
+    assert_eq!(one.take(0, &belated), Err(RxDrop::State));
+    assert_eq!(one.qp.state(), QpState::Err);
+    assert!(!one.defer(&belated));
+    assert_eq!(one.host.sent[2].status, WcStatus::RemAccessErr);
 }
 
 /// What was lost waits for its memory, for longer than the retries last. The peer is asked nothing meanwhile.

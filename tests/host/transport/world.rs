@@ -725,6 +725,8 @@ impl World {
             }
         };
         node.host.absent = false;
+        // Who keeps nothing is not to have memory come.
+        assert!(!result.is_err_and(RxDrop::waits) || node.qp.state().receives());
         self.drops.extend(result.err().filter(|drop| !drop.waits()));
         result
     }
