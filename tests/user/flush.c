@@ -6,7 +6,7 @@
 
 #include "bench.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +16,8 @@
 #define RECV 100
 #define LATER 50
 #define RECV_BYTES 1024u
+/* Of what may go wrong in few of many cases. */
+#define ROUNDS 200
 
 static struct device devices[2];
 static struct bench bench;
@@ -227,7 +229,7 @@ static void test_ud(const char *test)
 }
 
 /* A completion queue that overflows is lost, with what uses it, and says so. */
-static void test_cq_overflow(const char *test)
+static void overflow(const char *test, bool wait)
 {
 	struct ibv_cq *small = ibv_create_cq(devices[0].context, 1, NULL, NULL,
 					     0);
@@ -248,9 +250,53 @@ static void test_cq_overflow(const char *test)
 		post_recv(&end, &wr);
 	}
 	end_to(&end, IBV_QPS_ERR);
-	expect_event(test, &devices[0], IBV_EVENT_CQ_ERR);
+	if (wait)
+		expect_event(test, &devices[0], IBV_EVENT_CQ_ERR);
 	check(!ibv_destroy_qp(end.qp), "%s: destroy_qp: %m", test);
+	if (!wait)
+		expect_event(test, &devices[0], IBV_EVENT_CQ_ERR);
 	check(!ibv_destroy_cq(small), "%s: destroy_cq: %m", test);
+}
+
+static void test_cq_overflow(const char *test)
+{
+	overflow(test, true);
+}
+
+/* Also if the QP is destroyed at once. */
+static void test_cq_overflow_at_destroy(const char *test)
+{
+	for (int round = 0; round < ROUNDS; round++)
+		overflow(test, false);
+}
+
+/* Whoever waits for a completion hears of those of a QP that is destroyed at once. */
+static void test_told_of_the_last(const char *test)
+{
+	struct end_options options = rc;
+	struct pollfd fd = { .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	options.with_channel = true;
+	for (int round = 0; round < ROUNDS; round++) {
+		bench_create(&bench, &devices[0], &devices[1], &options);
+		end_connect(&bench.a, &bench.b, &default_path);
+		check(!ibv_req_notify_cq(bench.a.recv_cq, false),
+		      "%s: req_notify_cq: %m", test);
+		post_recvs(&bench, &bench.a, RECV, RECVS, RECV_BYTES);
+		end_to(&bench.a, IBV_QPS_ERR);
+		check(!ibv_destroy_qp(bench.a.qp), "%s: destroy_qp: %m", test);
+		bench.a.qp = NULL;
+		fd.fd = bench.a.channel->fd;
+		check(poll(&fd, 1, DUE_MS) == 1, "%s: not told in round %d",
+		      test, round);
+		check(!ibv_get_cq_event(bench.a.channel, &cq, &context),
+		      "%s: get_cq_event: %m", test);
+		check(cq == bench.a.recv_cq, "%s: of another queue", test);
+		ibv_ack_cq_events(cq, 1);
+		bench_destroy(&bench);
+	}
 }
 
 static const struct {
@@ -266,6 +312,8 @@ static const struct {
 	{ "unreliable connection", test_uc },
 	{ "unreliable datagram", test_ud },
 	{ "overflow of a completion queue", test_cq_overflow },
+	{ "completions just before the end", test_told_of_the_last },
+	{ "overflow just before the end", test_cq_overflow_at_destroy },
 };
 
 int main(int argc, char **argv)

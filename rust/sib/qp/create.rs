@@ -334,6 +334,11 @@ pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, sleepable: Sleepable<'_>, qp: &
     for cq in [&qp.send_cq, &qp.recv_cq] {
         cq.purge(cx.reborrow(), qp);
     }
+    // The work item that was to tell what was completed last may have been cancelled. Completions of a client in the
+    // kernel are gone, and it is not to be called from within its own call.
+    if qp.user {
+        qp.tell(cx, sleepable.irqs_on(), Events::default());
+    }
 }
 
 /// Puts the machine back to RESET, and forgets all work. What is returned may let go of much when it is dropped, which
