@@ -439,10 +439,11 @@ impl Connection {
         self.end(cx, s);
     }
 
-    /// Takes it out of the tables, and ends its clock. Its consumer may keep it.
+    /// Ends its clock, and takes it out of the tables, in this order: what is in no table queues nothing, which is what
+    /// the module waits for when it goes. Its consumer may keep it.
     fn end(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        self.shared.forget(self);
         self.clock.shutdown(cx, s);
+        self.shared.forget(self);
         let mut inner = self.inner.lock();
         self.release(&mut inner);
         let consumer = inner.consumer.take();

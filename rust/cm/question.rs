@@ -245,10 +245,11 @@ impl Question {
         self.end(cx, s);
     }
 
-    /// Takes it out of the table, and ends its clock. Its consumer may keep it.
+    /// Ends its clock, and takes it out of the table, in this order: what is in no table queues nothing, which is what
+    /// the module waits for when it goes. Its consumer may keep it.
     fn end(self: &Arc<Self>, cx: &mut Cx<'_, Unlocked>, s: Sleepable<'_>) {
-        self.shared.forget_question(self);
         self.clock.shutdown(cx, s);
+        self.shared.forget_question(self);
         let consumer = self.inner.lock().consumer.take();
         drop(consumer);
     }
