@@ -124,7 +124,8 @@ impl<T: Expire<ID>, const ID: u64> Timer<T, ID> {
         true
     }
 
-    /// Disarms the timer without waiting for a callback that is running. Callable in any context.
+    /// Disarms the timer without waiting for a callback that is running: that one may have been armed again
+    /// meanwhile, which then stands, so that an expiry which nobody wants may follow. Callable in any context.
     #[inline]
     pub fn disarm(&self) {
         // SAFETY: The timer is initialised.
