@@ -194,3 +194,18 @@ void expect_event(const char *test, struct device *device, int type)
 	check((int)event.event_type == type, "%s: event '%s'", test,
 	      ibv_event_type_str(event.event_type));
 }
+
+bool notified(const char *test, struct end *end, struct ibv_cq *due, int ms)
+{
+	struct pollfd fd = { .fd = end->channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&fd, 1, ms) != 1)
+		return false;
+	check(!ibv_get_cq_event(end->channel, &cq, &context),
+	      "get_cq_event: %m");
+	ibv_ack_cq_events(cq, 1);
+	check(cq == due, "%s: of another queue", test);
+	return true;
+}

@@ -69,4 +69,7 @@ void expect_none(const char *test, struct ibv_cq *cq);
 /* The next asynchronous event of `device` must be this one; -1: there is none. */
 void expect_event(const char *test, struct device *device, int type);
 
+/* Whether the channel of an end tells of this queue within `ms`, and of no other. */
+bool notified(const char *test, struct end *end, struct ibv_cq *due, int ms);
+
 #endif

@@ -6,7 +6,6 @@
 
 #include "bench.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -274,9 +273,6 @@ static void test_cq_overflow_at_destroy(const char *test)
 static void test_told_of_the_last(const char *test)
 {
 	struct end_options options = rc;
-	struct pollfd fd = { .events = POLLIN };
-	struct ibv_cq *cq;
-	void *context;
 
 	options.with_channel = true;
 	for (int round = 0; round < ROUNDS; round++) {
@@ -288,13 +284,8 @@ static void test_told_of_the_last(const char *test)
 		end_to(&bench.a, IBV_QPS_ERR);
 		check(!ibv_destroy_qp(bench.a.qp), "%s: destroy_qp: %m", test);
 		bench.a.qp = NULL;
-		fd.fd = bench.a.channel->fd;
-		check(poll(&fd, 1, DUE_MS) == 1, "%s: not told in round %d",
-		      test, round);
-		check(!ibv_get_cq_event(bench.a.channel, &cq, &context),
-		      "%s: get_cq_event: %m", test);
-		check(cq == bench.a.recv_cq, "%s: of another queue", test);
-		ibv_ack_cq_events(cq, 1);
+		check(notified(test, &bench.a, bench.a.recv_cq, DUE_MS),
+		      "%s: not told in round %d", test, round);
 		bench_destroy(&bench);
 	}
 }

@@ -176,23 +176,6 @@ static void arm(struct ibv_cq *cq, bool solicited_only)
 	check(!ibv_req_notify_cq(cq, solicited_only), "req_notify_cq: %m");
 }
 
-/* Whether the channel of an end tells of this queue within `ms`, and of no other. */
-static bool notified(const char *test, struct end *end, struct ibv_cq *due,
-		     int ms)
-{
-	struct pollfd fd = { .fd = end->channel->fd, .events = POLLIN };
-	struct ibv_cq *cq;
-	void *context;
-
-	if (poll(&fd, 1, ms) != 1)
-		return false;
-	check(!ibv_get_cq_event(end->channel, &cq, &context),
-	      "get_cq_event: %m");
-	ibv_ack_cq_events(cq, 1);
-	check(cq == due, "%s: of another queue", test);
-	return true;
-}
-
 /* What was armed before a resize is told after it. */
 static void test_resize_armed(const char *test)
 {
