@@ -3,9 +3,9 @@
 //! Objects by number: queue pairs by QPN, memory regions by key, address handles by index.
 //!
 //! A number carries the slot of its object in some bits and a random tag in the others, so that a
-//! look-up is one array access and a stale or guessed number hardly ever hits. Nothing here allocates: a
-//! full table hands the object back, and the caller brings larger [`Storage`] that it allocated
-//! while it held no lock.
+//! look-up is one array access and a stale or guessed number hardly ever hits. One that has just become stale never
+//! does. Nothing here allocates: a full table hands the object back, and the caller brings larger [`Storage`] that
+//! it allocated while it held no lock.
 
 use crate::query::MAX_QP;
 use core::marker::PhantomData;
@@ -105,8 +105,13 @@ impl Layout for AhLayout {
 
 /// What a slot holds.
 enum Slot<T> {
-    /// Nothing; the value is the next free slot of the list, or [`END`].
-    Free(u32),
+    /// Nothing.
+    Free {
+        /// The next free slot of the list, or [`END`].
+        next: u32,
+        /// The number of the last object that was here.
+        last: u32,
+    },
     /// An object and its number.
     Used(u32, T),
 }
@@ -184,7 +189,8 @@ impl<T, L: Layout> Table<T, L> {
         core::mem::replace(&mut self.slots, larger)
     }
 
-    /// Adds an object under a number made with `tag`, which is returned: the object does not know it.
+    /// Adds an object under a number made with `tag`, which is returned: the object does not know it. If that is the
+    /// number of the last object in its slot, the tag is the complement: somebody may have that number still.
     ///
     /// # Errors
     ///
@@ -192,8 +198,11 @@ impl<T, L: Layout> Table<T, L> {
     pub(crate) fn insert(&mut self, tag: u32, item: T) -> Result<u32, T> {
         let free = self.free;
         if let Some(slot) = self.slots.0.get_mut(free as usize) {
-            if let Slot::Free(next) = *slot {
-                let number = L::number(free, tag);
+            if let Slot::Free { next, last } = *slot {
+                let mut number = L::number(free, tag);
+                if (number ^ last) & L::MATCH == 0 {
+                    number = L::number(free, !tag);
+                }
                 *slot = Slot::Used(number, item);
                 self.free = next;
                 return Ok(number);
@@ -208,7 +217,7 @@ impl<T, L: Layout> Table<T, L> {
             Ok(()) => Ok(number),
             Err(error) => match error.0 {
                 Slot::Used(_, item) => Err(item),
-                Slot::Free(_) => Ok(number),
+                Slot::Free { .. } => Ok(number),
             },
         }
     }
@@ -234,11 +243,15 @@ impl<T, L: Layout> Table<T, L> {
         self.get(number)?;
         let index = L::slot(number);
         let slot = self.slots.0.get_mut(index as usize)?;
-        let old = core::mem::replace(slot, Slot::Free(self.free));
+        let free = Slot::Free {
+            next: self.free,
+            last: number,
+        };
+        let old = core::mem::replace(slot, free);
         self.free = index;
         match old {
             Slot::Used(_, item) => Some(item),
-            Slot::Free(_) => None,
+            Slot::Free { .. } => None,
         }
     }
 
@@ -248,7 +261,7 @@ impl<T, L: Layout> Table<T, L> {
         let slots = self.slots.0.iter().enumerate().skip(index);
         slots.into_iter().find_map(|(at, slot)| match slot {
             Slot::Used(_, item) => Some((at, item)),
-            Slot::Free(_) => None,
+            Slot::Free { .. } => None,
         })
     }
 }
@@ -337,5 +350,34 @@ mod tests {
         assert_eq!(table.get(old), None);
         assert_eq!(table.get(new), Some(&20));
         Ok(())
+    }
+
+    /// Whatever the tag, and whatever the bits that the consumer of a key chose.
+    fn no_number_comes_twice_in_succession<L: Layout>() -> Result {
+        let mut table = table::<L>()?;
+        for tag in [0, 1, 0x5a5a_5a5a, u32::MAX] {
+            let old = insert(&mut table, tag, 10)?;
+            assert_eq!(table.remove(old ^ !L::MATCH), Some(10));
+            let new = insert(&mut table, tag, 20)?;
+            assert_eq!(L::slot(new), L::slot(old));
+            assert_eq!(table.get(old), None);
+            assert_eq!(table.remove(new), Some(20));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn no_qpn_comes_twice_in_succession() -> Result {
+        no_number_comes_twice_in_succession::<QpnLayout>()
+    }
+
+    #[test]
+    fn no_key_comes_twice_in_succession() -> Result {
+        no_number_comes_twice_in_succession::<KeyLayout>()
+    }
+
+    #[test]
+    fn no_handle_comes_twice_in_succession() -> Result {
+        no_number_comes_twice_in_succession::<AhLayout>()
     }
 }
