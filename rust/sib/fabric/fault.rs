@@ -86,8 +86,22 @@ type Places = KVVec<Option<Entry<Parcel>>>;
 pub(crate) struct PortFaults {
     injector: Injector,
     shelf: Shelf<Places>,
+    /// Whether somebody is at letting packets go: two at a time would have them overtake each other.
+    leaving: bool,
     /// Packets that should have waited, and found no place.
     lost: u64,
+}
+
+impl PortFaults {
+    /// The packet whose turn it is, for who has had the last one (`next`), or for another when nobody is at it.
+    fn take(&mut self, now: Instant, next: bool) -> Option<Parcel> {
+        if self.leaving && !next {
+            return None;
+        }
+        let parcel = self.shelf.take(now);
+        self.leaving = parcel.is_some();
+        parcel
+    }
 }
 
 /// The faults of an HCA.
@@ -105,6 +119,7 @@ impl Faults {
             let faults = PortFaults {
                 injector: Injector::new(),
                 shelf: Shelf::new(KVVec::new()),
+                leaving: false,
                 lost: 0,
             };
             all.push(faults, GFP_KERNEL)?;
@@ -119,10 +134,10 @@ impl Faults {
         self.ports.get_mut(usize::from(port.get()).checked_sub(1)?)
     }
 
-    /// When the next packet is due.
+    /// When the next packet is due of those ports where nobody is at letting them go.
     fn next_due(&self) -> Option<Instant> {
-        let due = self.ports.iter().filter_map(|port| port.shelf.next_due());
-        due.min()
+        let ports = self.ports.iter().filter(|port| !port.leaving);
+        ports.filter_map(|port| port.shelf.next_due()).min()
     }
 }
 
@@ -254,14 +269,16 @@ impl Hca {
             return self.set_fault_clock(&mut cx.lock(&self.faults));
         }
         let now = now();
+        let mut some = false;
         loop {
             let parcel = cx
                 .lock(&self.faults)
                 .port(port)
-                .and_then(|faults| faults.shelf.take(now));
+                .and_then(|faults| faults.take(now, some));
             let Some(parcel) = parcel else {
                 break;
             };
+            some = true;
             let source = Source::Bytes(&parcel.bytes);
             let segment = Segment {
                 header: &parcel.header,
@@ -273,6 +290,9 @@ impl Hca {
             self.pass(cx, irqs, run, port, parcel.direction, segment);
         }
         run.set_unshelving(false);
+        if some {
+            self.set_fault_clock(&mut cx.lock(&self.faults));
+        }
     }
 
     /// Sets the timer to the next packet that is due, unless it expires before that anyway.
