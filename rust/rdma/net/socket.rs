@@ -125,8 +125,8 @@ where
     <A as Deref>::Target: Receive + Sized,
 {
     unsafe fn serve(&self, count: u32) {
-        // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts off. The
-        // code in between is the network stack's, or the work queue's.
+        // SAFETY: A softirq is entered with no lock held; what it interrupts has them with interrupts off (see
+        // `rdma::sync::Off`). The code in between is the network stack's, or the work queue's.
         let cx = unsafe { Cx::root() };
         // SAFETY: Softirqs run with interrupts on.
         let irqs = unsafe { IrqsOn::new() };

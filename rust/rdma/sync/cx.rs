@@ -43,7 +43,11 @@ pub trait Irq: Sealed {
 /// Local interrupts may be enabled or not.
 pub enum Any {}
 
-/// Local interrupts are disabled.
+/// Local interrupts are disabled, so that no handler and no softirq takes a lock in this context.
+///
+/// With PREEMPT_RT they stay enabled, and wherever this module says that they are disabled it means what follows from it,
+/// which is so there as well: handlers are tasks of their own, and softirqs run in such tasks, or where somebody enables
+/// them, as nobody does who holds a lock.
 pub enum Off {}
 
 impl Sealed for Any {}
