@@ -189,7 +189,7 @@ pub(crate) struct Cables {
 /// Makes `/sys/kernel/config/sib`.
 pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Cables>>>> {
     // A worker may make and end fabrics, and waits for their own queues, which are slow ones.
-    let queue = Arc::new(Queue::slow(c"sib-config", sleepable)?, GFP_KERNEL)?;
+    let queue = Arc::new(Queue::slow(c"sib_config", sleepable)?, GFP_KERNEL)?;
     let state = RingState {
         key: None,
         pending: false,

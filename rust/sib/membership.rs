@@ -137,7 +137,7 @@ pub(crate) struct Folder {
 
 /// Makes `/sys/kernel/config/sib_partitions`.
 pub(crate) fn register(sleepable: Sleepable<'_>) -> Result<Pin<KBox<Subsystem<Partitions>>>> {
-    let queue = Arc::new(Queue::slow(c"sib-partitions", sleepable)?, GFP_KERNEL)?;
+    let queue = Arc::new(Queue::slow(c"sib_partitions", sleepable)?, GFP_KERNEL)?;
     let state = State {
         partitions: KVec::new(),
         next_id: 0,

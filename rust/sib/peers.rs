@@ -178,7 +178,7 @@ impl Peers {
         let state = State { peers, open: false };
         Ok(Self {
             // The same as that of configured cables.
-            queue: Queue::slow(c"sib-peers", sleepable)?,
+            queue: Queue::slow(c"sib_peers", sleepable)?,
             list: Arc::pin_init(
                 pin_init!(List {
                     state <- new_mutex!(state, "peers::List::state"),
