@@ -615,6 +615,9 @@ where
                 _ => result,
             };
         }
+        if self.state == QpState::Rtr && !self.established {
+            self.meet(header, env);
+        }
         let size = (span, len);
         let (config, responder) = (&self.config, &mut self.responder);
         let result = match self.qp_type {
@@ -625,10 +628,6 @@ where
                 ud::receive(inbound, header, len, self.qp_type, config, env)
             }
         };
-        if result.is_ok() && self.state == QpState::Rtr && !self.established {
-            self.established = true;
-            env.event(QpEvent::CommEst);
-        }
         match result {
             Ok(()) => Ok(()),
             Err(Refusal::Drop(drop)) => Err(drop),
@@ -636,6 +635,23 @@ where
                 self.fail(env);
                 Err(RxDrop::Refused)
             }
+        }
+    }
+
+    /// A request has come to a queue pair that is not ready to send. The first one whose turn it is, whatever becomes of it,
+    /// shows that the peer takes the connection for established (IBA "Communication Established"). There is none between
+    /// queue pairs of datagrams.
+    #[cold]
+    fn meet(&mut self, header: &Header, env: &mut impl Env) {
+        let (psn, expected) = (header.bth.psn, self.responder.expected());
+        self.established = match self.qp_type {
+            QpType::Rc => psn == expected,
+            // Nobody repeats those before it.
+            QpType::Uc => psn == expected || (header.bth.opcode.starts() && psn.is_after(expected)),
+            QpType::Ud | QpType::Gsi | QpType::Smi => false,
+        };
+        if self.established {
+            env.event(QpEvent::CommEst);
         }
     }
 

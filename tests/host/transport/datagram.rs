@@ -309,3 +309,15 @@ fn general_services_choose_their_partition() {
     assert_eq!(world.nodes[1].host.received.len(), 1);
     assert_eq!(world.last_pkey, PKey::new(0x8123));
 }
+
+#[test]
+fn datagrams_establish_no_communication() {
+    let mut world = world(QpType::Ud);
+    world.nodes[1].go(QpState::Reset);
+    world.nodes[1].connect_to(&config(1), QpState::Rtr);
+    world.nodes[1].host.post_recv(140);
+    world.nodes[0].post(datagram(0, 100), vec![0; 100]);
+    world.run();
+    assert_eq!(world.nodes[1].host.received.len(), 1);
+    assert_eq!(world.nodes[1].host.events, []);
+}

@@ -438,3 +438,48 @@ fn the_first_packet_establishes_the_communication() {
     assert_eq!(world.nodes[0].host.sent.len(), 3);
     assert_eq!(world.nodes[1].host.events, [QpEvent::CommEst]);
 }
+
+/// The second node is ready to receive, and no more.
+fn receiving(qp_type: QpType) -> World {
+    let mut world = World::new(qp_type, 1 << 16, Faults::default(), 1);
+    world.nodes[1].go(QpState::Reset);
+    world.nodes[1].connect_to(&config(1), QpState::Rtr);
+    world
+}
+
+#[test]
+fn so_does_one_that_finds_no_receive_or_is_refused() {
+    let mut world = receiving(QpType::Rc);
+    world.nodes[0].post(wqe(0, SendOp::Send, 100, 0), vec![0; 100]);
+    world.transmit();
+    world.step();
+    assert_eq!(world.nodes[1].host.events, [QpEvent::CommEst]);
+    world.nodes[1].host.post_recv(1000);
+    world.run();
+    let sent = &world.nodes[0].host.sent;
+    assert_eq!(statuses(sent), [(0, WcStatus::Success)]);
+    assert_eq!(world.nodes[1].host.events, [QpEvent::CommEst]);
+
+    let mut world = receiving(QpType::Rc);
+    let (mut bad, buffer) = write(0);
+    bad.rkey = Key::new(0);
+    world.nodes[0].post(bad, buffer);
+    world.run();
+    let expected = [QpEvent::CommEst, QpEvent::AccessErr];
+    assert_eq!(world.nodes[1].host.events, expected);
+}
+
+#[test]
+fn one_before_which_others_are_missing_does_so_if_nobody_repeats_them() {
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let mut world = receiving(qp_type);
+        world.nodes[0].post(wqe(0, SendOp::Send, 100, 0), vec![0; 100]);
+        world.transmit();
+        world.lose(|_| true);
+        world.nodes[0].post(wqe(1, SendOp::Send, 100, 0), vec![0; 100]);
+        world.transmit();
+        world.step();
+        let established = !world.nodes[1].host.events.is_empty();
+        assert_eq!(established, qp_type == QpType::Uc);
+    }
+}
