@@ -72,7 +72,7 @@ pub(crate) struct Ah {
     _share: Option<Share>,
 }
 
-/// The way that `attr` names, with the source GID of its index.
+/// The way that `attr` names, with the source GID that its index names now.
 ///
 /// # Errors
 ///
@@ -85,6 +85,7 @@ pub(crate) fn resolve(cx: &mut Cx<'_, Unlocked>, hca: &Hca, attr: &AhAttr) -> Re
     let grh = match &attr.grh {
         None => None,
         Some(route) => Some(GrhAv {
+            sgid_index: route.sgid_index,
             sgid: query::gid(cx, hca, PortNum::new(port), route.sgid_index.into())?,
             dgid: Gid::new(route.dgid),
             flow_label: route.flow_label,
@@ -191,12 +192,17 @@ pub(crate) fn destroy(cx: &mut Cx<'_, Unlocked>, ah: &Ah) {
 }
 
 impl Ah {
-    /// The way to go.
+    /// The way to go, from the GID that its index names now.
     pub(crate) fn av<L, I: Irq>(&self, mut cx: Cx<'_, L, I>) -> PathAv
     where
         PdLock: After<L>,
     {
-        cx.lock(&self.state).av
+        let State { attr, mut av } = *cx.lock(&self.state);
+        if let Some(grh) = &mut av.grh {
+            let port = PortNum::new(attr.port as u8);
+            grh.sgid = self.pd.hca.gid(port, grh.sgid_index).unwrap_or(grh.sgid);
+        }
+        av
     }
 
     /// Whether the handle belongs to `pd`.

@@ -49,6 +49,7 @@ use proto::fabric::sma::{
     HcaPort, //
 };
 use proto::fabric::switch::Identity;
+use proto::fabric::tables::GUIDS;
 use rdma::ib::DeviceUpcall;
 use rdma::sync::{
     Atomic,
@@ -67,6 +68,8 @@ use rdma::work::{
     Work, //
 };
 use wire::{
+    Gid,
+    Guid,
     Lid,
     Mtu,
     PortNum, //
@@ -282,11 +285,18 @@ impl Hca {
         self.view_of(port).map_or(View::DOWN, PortView::load)
     }
 
+    /// An entry of the GID table of `port`; `None` past the end, and if there is no such port. Takes no lock, and may lag
+    /// behind a change that is going on. All zero before the port had a link for the first time.
+    pub(crate) fn gid(&self, port: PortNum, index: u8) -> Option<Gid> {
+        self.view_of(port)?.gids.get(index)
+    }
+
     /// Publishes what has changed of `port`. To be called under the lock of the HCA, after every call into
     /// its agents that may change a port.
     pub(crate) fn publish(&self, state: &HcaState, port: PortNum) {
-        if let (Some(view), Some(attrs)) = (self.view_of(port), state.sma.port(port)) {
-            let attrs = attrs.attrs();
+        if let (Some(view), Some(hca_port)) = (self.view_of(port), state.sma.port(port)) {
+            view.gids.store(hca_port);
+            let attrs = hca_port.attrs();
             let changed = view.store(View {
                 lid: attrs.lid(),
                 lmc: attrs.lmc(),
@@ -404,8 +414,33 @@ struct PortView {
     word: Atomic<u32>,
     /// The [`Tap`]s that are on.
     taps: Atomic<u32>,
+    gids: Gids,
     traffic: Traffic,
     counters: Counters,
+}
+
+/// The GID table of a port: both halves of each entry. Who reads one that changes may get halves of the old and of the new.
+struct Gids([[Atomic<u64>; 2]; GUIDS]);
+
+impl Gids {
+    const fn new() -> Self {
+        Self([const { [const { Atomic::new(0) }; 2] }; GUIDS])
+    }
+
+    fn store(&self, port: &HcaPort) {
+        for (entry, index) in self.0.iter().zip(0..) {
+            let gid = port.gid(index).unwrap_or(Gid::ZERO);
+            for (half, new) in entry.iter().zip([gid.prefix(), gid.guid().get()]) {
+                half.store(new, Relaxed);
+            }
+        }
+    }
+
+    fn get(&self, index: u8) -> Option<Gid> {
+        let [prefix, guid] = self.0.get(usize::from(index))?;
+        let guid = Guid::new(guid.load(Relaxed));
+        Some(Gid::from_parts(prefix.load(Relaxed), guid))
+    }
 }
 
 const LID_SHIFT: u32 = 16;
@@ -418,6 +453,7 @@ impl PortView {
         Self {
             word: Atomic::new(0),
             taps: Atomic::new(0),
+            gids: Gids::new(),
             traffic: Traffic::new(),
             counters: Counters::new(),
         }

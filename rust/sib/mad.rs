@@ -19,8 +19,8 @@ use crate::hca::{
     Hca,
     Sma, //
 };
-use crate::partition;
 use crate::payload::Source;
+use crate::qp;
 use crate::run::RunQueue;
 use kernel::sync::atomic::{
     Acquire,
@@ -124,8 +124,12 @@ pub(crate) fn process(
         hca.set_clock(state.orders, &state.sma);
         outcome
     };
-    if outcome.events.contains(PortEvent::PkeyChange) {
-        partition::follow_all(cx, hca, outcome.port);
+    let tables = [PortEvent::PkeyChange, PortEvent::GidChange];
+    if tables
+        .into_iter()
+        .any(|table| outcome.events.contains(table))
+    {
+        qp::follow_all(cx, hca, outcome.port);
     }
     events::dispatch(cx, hca, outcome.port, outcome.events);
     // Of what is passed, ib_mad answers requests that nobody wants.

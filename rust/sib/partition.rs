@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Partitions: queue pairs follow the P_Key table of their port, and packets of the wrong partition, or with a
-//! wrong Q_Key, are told to the subnet manager.
+//! Partitions: packets of the wrong partition, or with a wrong Q_Key, are told to the subnet manager.
 //!
-//! Queue pairs refer to entries of the table. When an entry changes, so does their partition at once; when it
-//! is emptied, nothing that comes is theirs any more, and what they send does not leave the port.
-//!
-//! Source: IBA "Partitioning", "P_Key Violations Counter", "Q_Key Violations Counter".
+//! Source: IBA "P_Key Violations Counter", "Q_Key Violations Counter".
 
 use crate::{
     fabric::now,
-    hca::Hca,
-    qp::Qp, //
+    hca::Hca, //
 };
 use proto::{
     fabric::trap::BadKey,
@@ -27,29 +22,6 @@ use wire::{
     PortNum,
     Qpn, //
 };
-
-/// Has the queue pairs of `port`, whose P_Key table has changed, follow.
-pub(crate) fn follow_all(cx: &mut Cx<'_, Unlocked>, hca: &Hca, port: PortNum) {
-    let mut index = 0;
-    loop {
-        let mut guard = cx.lock(&hca.state);
-        let (state, cx) = guard.split();
-        let Some((at, qp)) = state.qps.next(index) else {
-            return;
-        };
-        index = at.wrapping_add(1);
-        if qp.listens_at(port) {
-            qp.follow(cx, &state.sma);
-        }
-    }
-}
-
-/// Has a queue pair whose attributes were set follow a table that may have changed meanwhile.
-pub(crate) fn follow(cx: &mut Cx<'_, Unlocked>, qp: &Qp) {
-    let mut guard = cx.lock(&qp.hca.state);
-    let (state, cx) = guard.split();
-    qp.follow(cx, &state.sma);
-}
 
 /// A packet that came in on `port` was dropped for `reason`: counts it and has the subnet manager told if that
 /// is a key of the wrong kind.

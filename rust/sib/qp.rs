@@ -22,6 +22,7 @@ mod create;
 mod env;
 mod fail;
 mod flight;
+mod follow;
 mod leave;
 mod local;
 mod modify;
@@ -41,6 +42,7 @@ pub(crate) use fail::{
     fail_bereft,
     flush_users, //
 };
+pub(crate) use follow::follow_all;
 pub(crate) use modify::{
     modify,
     query, //
@@ -67,10 +69,7 @@ use crate::{
     },
     cq::Cq,
     fabric::Segment,
-    hca::{
-        Hca,
-        Sma, //
-    },
+    hca::Hca,
     partition,
     payload::Source,
     pd::Pd,
@@ -116,7 +115,6 @@ use rdma::{
     sync::{
         Atomic,
         Cx,
-        DevLock,
         Held,
         IrqsOn,
         LevelLock,
@@ -411,23 +409,6 @@ impl Qp {
     pub(crate) fn path_mask(&self) -> u8 {
         let lmc = u32::from(self.hca.view(self.port()).lmc);
         1u8.wrapping_shl(lmc).wrapping_sub(1)
-    }
-
-    /// Takes over the P_Keys that the tables of its ports have now. To be called under the lock of the HCA, so that
-    /// no older one is taken over later.
-    pub(crate) fn follow(&self, mut cx: Cx<'_, DevLock, Off>, sma: &Sma) {
-        let find = |port, index| sma.port(port)?.pkeys().get(index);
-        let mut state = cx.lock(&self.state);
-        let port = self.port();
-        let config = state.machine.config_mut();
-        if let Some(pkey) = find(port, config.pkey_index) {
-            config.pkey = pkey;
-        }
-        if let Some(alternate) = &mut config.alternate {
-            if let Some(pkey) = find(alternate.port, alternate.pkey_index) {
-                alternate.pkey = pkey;
-            }
-        }
     }
 
     /// Waits until its consumer in the kernel has handled the completions that it was told of.

@@ -33,7 +33,6 @@ use rdma::sync::{
 };
 use wire::{
     Gid,
-    Guid,
     Mtu,
     PKey,
     PortNum, //
@@ -207,14 +206,7 @@ pub(crate) fn immutable() -> PortImmutable {
 /// `query_gid`: an entry of the GID table; zero for an empty one.
 pub(crate) fn gid(cx: &mut Cx<'_, Unlocked>, hca: &Hca, port: PortNum, index: u32) -> Result<Gid> {
     let index = u16::try_from(index).map_err(|_| EINVAL)?;
-    of_port(cx, hca, port, |port| {
-        let guid = port.guids().get(index)?;
-        Some(if guid == Guid::ZERO {
-            Gid::ZERO
-        } else {
-            Gid::from_parts(port.attrs().gid_prefix(), guid)
-        })
-    })
+    of_port(cx, hca, port, |port| port.gid(index))
 }
 
 /// `query_pkey`.

@@ -5,7 +5,7 @@
 # vm-long: --kernel debug --timeout 300 -- udp
 #
 # Asynchronous events, of queue pairs, queues, ports and devices; queues that change
-# their size; completion vectors.
+# their size; completion vectors; a subnet that gets another prefix.
 #
 #     events.sh [handoff|udp]
 
@@ -67,6 +67,12 @@ vectors_checked() {
 	echo >$TRACING/kprobe_events
 }
 
+# opensm_config PREFIX: what OpenSM is to be started with.
+opensm_config() {
+	opensm -c /tmp/opensm.conf >/dev/null
+	sed -i "s/^subnet_prefix .*/subnet_prefix $1/" /tmp/opensm.conf
+}
+
 # The debug kernel takes ten times as long.
 case $(uname -r) in
 *debug*) messages=200 ;;
@@ -101,14 +107,23 @@ expect PORT_ACTIVE
 wait_active 30 sib1
 unwatch
 
+step "Another prefix, which what was addressed before has as well"
+"$USER_PROGRAMS/prefix" sib0 sib1 0xfe80000000000066 >/tmp/prefix 2>&1 &
+program=$!
+within 60 grep -qx addressed /tmp/prefix || fail "the program does not begin: $(cat /tmp/prefix)"
+opensm_down
+opensm_config 0xfe80000000000066
+opensm_up sib0 1 -F /tmp/opensm.conf
+wait $program || fail "status $? of the program: $(cat /tmp/prefix)"
+wait_active 30 sib0 sib1
+
 step "Another subnet manager, which gives two LIDs to each port, a partition and a prefix"
 opensm_down
 cat >/tmp/partitions.conf <<'END_OF_FILE'
 Default=0x7fff: ALL=full;
 Other=0x0001: ALL=full;
 END_OF_FILE
-opensm -c /tmp/opensm.conf >/dev/null
-sed -i 's/^subnet_prefix .*/subnet_prefix 0xfe80000000000077/' /tmp/opensm.conf
+opensm_config 0xfe80000000000077
 watch sib1
 opensm_up sib1 1 -F /tmp/opensm.conf -P /tmp/partitions.conf -l 1
 expect SM_CHANGE

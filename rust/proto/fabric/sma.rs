@@ -58,6 +58,7 @@ use wire::mad::{
     MadHeader, //
 };
 use wire::{
+    Gid,
     Guid,
     Lid,
     Mtu,
@@ -105,6 +106,15 @@ impl HcaPort {
     /// Its GUIDs.
     pub const fn guids(&self) -> &GuidTable {
         &self.guids
+    }
+
+    /// Entry `index` of its GID table (IBA "GID Usage and Properties"); `None` past the end. An entry without a GUID is
+    /// [`Gid::ZERO`].
+    pub fn gid(&self, index: u16) -> Option<Gid> {
+        Some(match self.guids.get(index)? {
+            Guid::ZERO => Gid::ZERO,
+            guid => Gid::from_parts(self.attrs.gid_prefix(), guid),
+        })
     }
 
     /// Its SL to VL table.

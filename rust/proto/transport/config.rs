@@ -22,7 +22,9 @@ use wire::{
 /// The part of an address vector that goes into a global route header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GrhAv {
-    /// Source: the GID of the port that the source GID index names.
+    /// Index of the source in the GID table of the port.
+    pub sgid_index: u8,
+    /// Source: the GID that stands there.
     pub sgid: Gid,
     /// Destination.
     pub dgid: Gid,

@@ -9,6 +9,7 @@ use super::{
     create::reset,
     env::forget_alternate,
     fail::flush_out,
+    follow::follow,
     leave::{
         settle_drained,
         take_leave, //
@@ -20,7 +21,6 @@ use crate::{
     ah,
     fabric::Passage,
     params,
-    partition,
     payload::Source,
     query, //
 };
@@ -396,13 +396,14 @@ pub(crate) fn modify(
         settle_drained(cx, sleepable, qp);
     }
     // The index refers to the table of the port.
-    let names_pkey = [
+    let names_entries = [
         QpAttrMask::PKEY_INDEX,
         QpAttrMask::PORT,
+        QpAttrMask::AV,
         QpAttrMask::ALT_PATH,
     ];
-    if changed.is_ok() && names_pkey.into_iter().any(|attr| mask.contains(attr)) {
-        partition::follow(cx, qp);
+    if changed.is_ok() && names_entries.into_iter().any(|attr| mask.contains(attr)) {
+        follow(cx, qp);
     }
     // What the change leads to, completions of flushed work first of all, is told by a worker: clients are
     // not to be called from within their own call. One that was refused may have kept work from leaving.
@@ -443,7 +444,7 @@ pub(super) fn modify_paths(
         let (state, cx) = guard.split();
         change(state, cx, qp, attr, mask, &resolved, Author::Manager(peer))?;
     }
-    partition::follow(cx, qp);
+    follow(cx, qp);
     Ok(())
 }
 

@@ -66,6 +66,7 @@ fn a_datagram_arrives_behind_the_room_for_a_grh() {
     world.nodes[1].host.post_recv(1064);
     world.nodes[1].host.post_recv(1064);
     let global = GrhAv {
+        sgid_index: 0,
         sgid: Gid::new([1; 16]),
         dgid: Gid::new([2; 16]),
         flow_label: 3,
