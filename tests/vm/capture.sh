@@ -215,6 +215,11 @@ shown "infiniband.bth.opcode == 7" 70
 shown "infiniband.bth.opcode == 8" 5
 whole
 
+step "Writes both ways, of which two processors capture packets: no packet has an earlier time than the one before"
+captured sib0:1 --strict --size 65536 -- pair sib1 sib0 ib_write_bw -F -b -s 4096 -n 5000 >/dev/null
+shown "infiniband.bth.opcode == 10" 10000
+shown "frame.time_delta < 0" 0 0
+
 step "Operations of all kinds"
 captured sib0:1 --strict --size 65536 -- user data -a sib0 -b sib1 -t rc -n 1 -N 1 >/dev/null
 shown "infiniband.bth.opcode == 12 && infiniband.reth" 1

@@ -90,12 +90,13 @@ impl Hca {
         direction: Direction,
         segment: &Segment<'_>,
     ) {
-        let head = Head {
-            time: now(),
-            direction,
-        };
         let packet = packet(segment);
         if let Some(ring) = cx.lock(&self.captures).port(port) {
+            // Read under the lock: times of packets that processors capture at once never run backwards.
+            let head = Head {
+                time: now(),
+                direction,
+            };
             match &packet {
                 Some(packet) => ring.push(&head, packet),
                 None => ring.miss(),
