@@ -84,6 +84,8 @@ static void on_sent(int at, const struct ibv_wc *wc)
 	check(message->signaled, "%s: completed though unsignaled", text);
 	check(wc->opcode == sent_as(message->op), "%s: sent as opcode %d", text,
 	      wc->opcode);
+	check(!!(wc->wc_flags & IBV_WC_WITH_IMM) == has_imm(message->op),
+	      "%s: immediate flag of who sends", text);
 	for (int i = side->next_sent; i <= index; i++)
 		side->unsent -= messages[i].from == at;
 	take_turn(&side->next_sent, at, false, index, text);

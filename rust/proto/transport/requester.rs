@@ -490,6 +490,7 @@ impl<S: DerefMut<Target = [SendEntry]>> Requester<S> {
             if wqe.flags.signaled || status != WcStatus::Success {
                 env.complete_send(Wc {
                     byte_len: wqe.length,
+                    imm: wqe.op.has_imm().then_some(wqe.imm),
                     ..Wc::new(wqe.wr_id, wqe.op.into(), status)
                 });
             }

@@ -121,7 +121,8 @@ pub struct Wc {
     pub opcode: WcOpcode,
     /// Bytes of the message. A datagram's count includes the 40 bytes before the payload.
     pub byte_len: u32,
-    /// Immediate data as a number; its most significant byte came first on the wire.
+    /// Immediate data as a number; its most significant byte came first on the wire. That of a work request that sent some
+    /// as well, as other HCAs have it.
     pub imm: Option<u32>,
     /// The R_Key that a SEND with invalidate invalidated here.
     pub invalidated: Option<Key>,

@@ -104,6 +104,12 @@ impl SendOp {
         }
     }
 
+    /// Whether the operation has immediate data.
+    #[inline]
+    pub const fn has_imm(self) -> bool {
+        matches!(self, Self::SendImm | Self::WriteImm)
+    }
+
     /// Whether the operation has an answer of its own, not a mere ACK, and so counts against the limit of
     /// outstanding RDMA READ and atomic operations.
     #[inline]
